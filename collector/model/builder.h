@@ -1,0 +1,53 @@
+#pragma once
+// Turns a session's raw batches into canonical cycles.
+//
+// Purpose: correlation (device work to its call), step attribution, window cuts, device clock
+// mapping and the balance, in one place. Used live by the collector and later by `report`/`convert`
+// on a raw file: the same bytes give the same cycles.
+// Thread rule: one builder belongs to one thread.
+// Failure rule: unknown ids become placeholders, impossible stamps are flagged, nothing throws for
+// bad content; the counts say what was wrong.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collector/model/cycle.h"
+
+namespace stepagent::v1 {
+class Batch;
+class Goodbye;
+class Hello;
+}  // namespace stepagent::v1
+
+namespace stepagent::model {
+
+class CycleBuilder {
+ public:
+  explicit CycleBuilder(const v1::Hello& hello);
+  ~CycleBuilder();
+  CycleBuilder(const CycleBuilder&) = delete;
+  CycleBuilder& operator=(const CycleBuilder&) = delete;
+
+  void Add(const v1::Batch& batch);
+  void Add(const v1::Goodbye& goodbye);
+
+  // Cycles that will receive nothing more (CLOSED seen), oldest first. Each is given once.
+  [[nodiscard]] std::vector<Cycle> TakeClosed();
+  // At end of input: every cycle with an active step that was not closed, as far as it came.
+  // `ended` is "killed" when no Goodbye was seen, else what it says.
+  [[nodiscard]] std::vector<Cycle> TakeRemaining();
+
+  // Live figures for progress, limits and status.
+  struct Progress {
+    uint64_t records = 0;
+    uint64_t cycles_begun = 0;
+    uint64_t bytes_held = 0;   // memory of records not yet taken
+  };
+  [[nodiscard]] Progress progress() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepagent::model
