@@ -1,0 +1,68 @@
+#pragma once
+// HostClock: the one clock for ranges, calls and steps.
+//
+// Purpose: raw ticks on the hot path (TSC where invariant, cntvct_el0 on aarch64, else
+// CLOCK_MONOTONIC ns), converted to ns of the session's clock when drained. The session's clock is 0
+// at Start().
+// Thread rule: Ticks() anywhere; Start() once; Calibrate() and the conversions on the thread
+// `stepagent` or under the gate (conversion is pure once calibrated).
+// Failure rule: without an invariant TSC the ticks are CLOCK_MONOTONIC ns and the ratio is 1.
+//
+// The rate is measured against CLOCK_MONOTONIC between Start() and the first Calibrate() that comes
+// at least 20 ms later (two bracketed pairs; 50 ns of uncertainty each is under 5 ppm then), and is
+// fixed from there on: a later change would bend times already sent. What it is off by shows in the
+// clock samples, which the reader uses to map device stamps.
+#include <cstdint>
+#include <ctime>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace stepagent::core {
+
+class HostClock {
+ public:
+  enum class Source : uint8_t { kTsc, kCntvct, kMonotonic };
+
+  static void Start() noexcept;
+  // Fixes the rate if enough time has passed (or `force`: waits up to 20 ms for it). True once fixed.
+  static bool Calibrate(bool force) noexcept;
+
+  [[nodiscard]] static uint64_t Ticks() noexcept {
+#if defined(__x86_64__)
+    if (source_ == Source::kTsc) [[likely]] return __rdtsc();
+#elif defined(__aarch64__)
+    if (source_ == Source::kCntvct) [[likely]] {
+      uint64_t value;
+      asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+      return value;
+    }
+#endif
+    return MonotonicNs();
+  }
+  [[nodiscard]] static int64_t ToNs(uint64_t ticks) noexcept;  // session clock
+  [[nodiscard]] static int64_t NowNs() noexcept { return ToNs(Ticks()); }
+  [[nodiscard]] static int64_t base_unix_ns() noexcept;
+  [[nodiscard]] static int64_t base_mono_ns() noexcept;
+  [[nodiscard]] static Source source() noexcept { return source_; }
+  [[nodiscard]] static const char* SourceName() noexcept;
+
+  // A pair taken back to back, the best of a few tries.
+  struct Sample {
+    int64_t host_ns;     // session clock
+    int64_t real_ns;     // CLOCK_REALTIME
+    uint32_t bracket_ns;
+  };
+  [[nodiscard]] static Sample TakeSample() noexcept;
+
+  [[nodiscard]] static uint64_t MonotonicNs() noexcept {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1000000000U + static_cast<uint64_t>(t.tv_nsec);
+  }
+
+ private:
+  static Source source_;
+};
+
+}  // namespace stepagent::core

@@ -1,0 +1,107 @@
+#pragma once
+// The rings of all threads: made on a thread's first record, retired after its exit.
+//
+// Purpose: hand a thread its ring without a lock, let the drainer walk them all, bound their number
+// and bytes.
+// Thread rule: Local() on any application thread; everything else on the thread `stepagent`.
+// Failure rule: beyond a cap Local() returns nullptr and the record is counted as dropped_no_ring.
+//
+// A ring is carved from memory mapped for it on the thread's first record of a warmup or active
+// phase, never in wait (one mmap per thread and session: the only system call the path may make,
+// outside the steady state). The descriptor blocks come from a fixed table, so registration is one
+// fetch_add.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "agent/core/record.h"
+#include "agent/core/spsc_ring.h"
+
+namespace stepagent::core {
+
+// Why 4096 and 256 MiB: 512 live threads at 384 KiB fit; beyond, records are dropped and counted.
+inline constexpr uint32_t kMaxRings = 4096;
+inline constexpr uint32_t kRingSlots = 8192;                 // 384 KiB: 4 ms at 2 M records/s
+inline constexpr size_t kMaxRingBytes = size_t{256} << 20;
+
+struct ThreadRing {
+  SpscRing<Record> ring;
+  uint32_t index = 0;            // Threads.index on the wire, unique within the session
+  uint32_t tid = 0;
+  char name[16] = {};            // comm when the ring was made
+  std::atomic<uint32_t> state{0};  // 0 free, 1 live, 2 owner exited (drain, then free)
+  bool announced = false;        // drainer's: thread row sent at least once
+  // Counts per activity kind of records appended or refused by this ring, written by the owner.
+  std::atomic<uint64_t> produced_launch{0}, produced_sync{0}, produced_nvtx{0}, produced_memory{0};
+  std::atomic<uint64_t> dropped_launch{0}, dropped_sync{0}, dropped_nvtx{0}, dropped_memory{0};
+};
+
+class RingRegistry {
+ public:
+  // This thread's ring, made if need be; nullptr beyond the caps or while inert.
+  [[nodiscard]] static ThreadRing* Local() noexcept;
+  // Called by the pthread key destructor.
+  static void RetireLocal(ThreadRing* ring) noexcept;
+
+  // Drainer: visits each ring that is live or retiring.
+  template <typename F>
+  static void ForEach(F&& visit) {
+    const uint32_t count = Count();
+    for (uint32_t i = 0; i < count; ++i) {
+      ThreadRing* ring = At(i);
+      if (ring != nullptr && ring->state.load(std::memory_order_acquire) != 0) visit(ring);
+    }
+  }
+  // Drainer: frees the memory of retired, empty rings.
+  static void Reclaim() noexcept;
+  // Records that found no ring, per activity kind (launch, sync, nvtx, memory).
+  struct NoRing {
+    uint64_t launch, sync, nvtx, memory;
+  };
+  [[nodiscard]] static NoRing no_ring() noexcept;
+  static void CountNoRing(RecordKind kind, CallClass call_class) noexcept;
+  [[nodiscard]] static size_t bytes() noexcept;
+  // Totals carried over from rings already reclaimed, so that session totals never go back.
+  struct Totals {
+    uint64_t produced_launch, produced_sync, produced_nvtx, produced_memory;
+    uint64_t dropped_launch, dropped_sync, dropped_nvtx, dropped_memory;
+  };
+  [[nodiscard]] static Totals totals() noexcept;   // live + reclaimed
+  // In a forked child before it revives: forget everything of the parent.
+  static void ForgetAll() noexcept;
+
+ private:
+  [[nodiscard]] static uint32_t Count() noexcept;
+  [[nodiscard]] static ThreadRing* At(uint32_t index) noexcept;
+};
+
+// The one append used by hot path A: fills `record` by `fill(Record*)`, counts, drops when full.
+template <typename Fill>
+inline void Append(RecordKind kind, CallClass call_class, Fill&& fill) noexcept {
+  ThreadRing* ring = RingRegistry::Local();
+  if (ring == nullptr) [[unlikely]] {
+    RingRegistry::CountNoRing(kind, call_class);
+    return;
+  }
+  const bool is_call = kind == RecordKind::kCall;
+  auto* produced = !is_call                               ? &ring->produced_nvtx
+                   : call_class == CallClass::kSync       ? &ring->produced_sync
+                   : call_class == CallClass::kAlloc      ? &ring->produced_memory
+                                                          : &ring->produced_launch;
+  produced->store(produced->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  Record* slot = ring->ring.Reserve();
+  if (slot == nullptr) [[unlikely]] {
+    auto* dropped = !is_call                               ? &ring->dropped_nvtx
+                    : call_class == CallClass::kSync       ? &ring->dropped_sync
+                    : call_class == CallClass::kAlloc      ? &ring->dropped_memory
+                                                           : &ring->dropped_launch;
+    dropped->store(dropped->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return;
+  }
+  slot->kind = kind;
+  slot->call_class = call_class;
+  fill(slot);
+  ring->ring.Publish();
+}
+
+}  // namespace stepagent::core

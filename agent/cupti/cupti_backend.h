@@ -1,0 +1,93 @@
+#pragma once
+// CuptiBackend: all of CUPTI, behind one object.
+//
+// Purpose: load the library, say why it cannot be used, arm and disarm, hand over completed buffers.
+// No vendor type leaves this folder.
+// Thread rule: every method on one thread at a time: the thread `stepagent`, or the thread inside
+// InitializeInjection when the phase is already warmup or active (the caller serialises them). API
+// callbacks and buffer callbacks (hot paths A and B) run on application threads and CUPTI's worker
+// and touch only lock-free state.
+// Failure rule: nothing here throws or ends the process; a failure is a GpuState with reason code and
+// sentence, and the host side goes on. Never cuptiFinalize, never a device synchronisation, never a
+// CUDA call in a forked child, never the timestamp callback.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/core/activity.h"
+
+namespace stepagent::cupti {
+
+struct GpuState {
+  enum class Status : uint8_t { kUnavailable, kPartial, kCollected };
+  Status status = Status::kUnavailable;
+  std::string reason;        // a sentence for a person, with what to do
+  std::string reason_code;   // batch.proto GpuStatus.reason_code
+  uint32_t driver_version = 0, cupti_version = 0;
+  std::string cupti_path, cupti_choice, graph_level, holder;
+  bool newer_cupti = false;
+};
+struct KindState {
+  uint32_t activity = 0;     // batch.proto Activity
+  bool requested = false, enabled = false;
+  std::string error;
+};
+struct ArmRequest {
+  uint32_t activities = 0;   // ActivityBit set
+  bool graph_nodes = false;
+  bool native_stacks = false;
+};
+struct BackendCounters {
+  uint64_t callbacks = 0;            // API callbacks handled
+  uint64_t callback_ticks = 0;       // spent in them: sampled one in 64, scaled
+  uint64_t foreign_buffers = 0;
+  uint64_t refused_buffers = 0;      // discard buffers handed out
+  uint64_t buffers_outstanding = 0;
+  uint64_t buffer_bytes = 0;         // memory held by the pool
+  uint64_t cupti_dropped = 0;        // sum of cuptiActivityGetNumDroppedRecords
+  bool dropped_unknown = false;      // it could not be read
+  uint64_t records_decoded = 0;
+};
+
+class CuptiBackend {
+ public:
+  // Called once CUDA came up (first cuInit, inside InitializeInjection) or when a cycle starts with
+  // libcuda mapped: notes that CUDA is present and which libcuda. Touches no CUPTI.
+  virtual void NoteCuda() = 0;
+  // True when libcuda is mapped in this process (RTLD_NOLOAD); no side effect.
+  [[nodiscard]] virtual bool CudaIsMapped() const = 0;
+
+  // Subscribes if need be, registers buffer callbacks anew, enables kinds and callbacks. Returns
+  // when collection is on or refused; state() tells. Time: tens of ms.
+  virtual void Arm(const ArmRequest& request) = 0;
+  [[nodiscard]] virtual bool IsArmed() const = 0;
+  // Window end with no other window adjoining: API callbacks off, device kinds stay.
+  virtual void DisableCallbacks() = 0;
+  virtual void EnableCallbacks() = 0;
+  virtual void FlushPlain() = 0;
+  // Kinds off, then one forced flush; every buffer that comes back is decoded before this returns
+  // control to the caller's next TakeBuffers.
+  virtual void Disarm() = 0;
+  // Unsubscribe (after Disarm, all buffers decoded).
+  virtual void Release() = 0;
+  [[nodiscard]] virtual bool IsSubscribed() const = 0;
+
+  // Decodes every completed buffer into `sink`; returns records decoded.
+  virtual uint64_t Decode(core::ActivitySink* sink) = 0;
+  // Asks for device, context and stream records that exist already (EnableAndDump where available).
+  virtual void DumpExisting() = 0;
+
+  [[nodiscard]] virtual const GpuState& state() const = 0;
+  [[nodiscard]] virtual std::vector<KindState> kinds() const = 0;
+  [[nodiscard]] virtual BackendCounters counters() = 0;
+  // In a forked child before it revives: all state is the parent's; start over, free nothing.
+  virtual void ForgetAll() = 0;
+
+ protected:
+  ~CuptiBackend() = default;
+};
+
+// The process's backend; leaked on purpose (callbacks may outlive main).
+[[nodiscard]] CuptiBackend& Backend();
+
+}  // namespace stepagent::cupti

@@ -1,0 +1,83 @@
+#pragma once
+// BatchBuilder: records in, one protobuf Batch as columns out.
+//
+// Purpose: the one translation from in-memory records to the wire (proto/batch.proto), with
+// protozero: no protobuf runtime enters the application.
+// Thread rule: the thread `stepagent` only.
+// Failure rule: cannot fail; a batch is closed before it grows past its target.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/core/activity.h"
+#include "agent/core/record.h"
+#include "agent/core/step_gate.h"
+
+namespace stepagent::drain {
+
+struct BatchIdentity {
+  std::string run, session, host;
+  int32_t rank = -1;
+};
+// Counts per batch.proto Activity number, kept for the whole session.
+struct KindTotals {
+  uint64_t produced = 0, sent = 0, dropped_ring_full = 0, dropped_no_ring = 0, dropped_uplink = 0,
+           dropped_cupti = 0, dropped_limit = 0, invalid = 0;
+  bool cupti_count_unknown = false;
+};
+inline constexpr uint32_t kActivityKinds = 9;
+
+// How many records of each kind a batch holds: what is lost if it cannot be sent.
+struct BatchContent {
+  uint64_t records[kActivityKinds] = {};
+  [[nodiscard]] uint64_t total() const {
+    uint64_t sum = 0;
+    for (uint64_t n : records) sum += n;
+    return sum;
+  }
+};
+
+class BatchBuilder : public core::ActivitySink {
+ public:
+  explicit BatchBuilder(BatchIdentity identity);
+  ~BatchBuilder() override;
+  BatchBuilder(const BatchBuilder&) = delete;
+  BatchBuilder& operator=(const BatchBuilder&) = delete;
+
+  void AddThread(uint32_t index, uint32_t tid, std::string_view name);
+  void AddRecord(uint32_t thread_index, const core::Record& record);
+  void AddGateEvent(const core::GateEvent& event);
+  void AddClockSample(int64_t host_ns, int64_t real_ns, uint32_t bracket_ns);
+  void AddNote(uint32_t cycle, std::string_view code, std::string_view text);
+  // ARMED and CLOSED, which the phase controller knows.
+  void AddCycleEvent(uint32_t cycle, uint32_t kind, int64_t host_ns, std::string_view reason);
+  // An encoded CycleReport (cycle_report.h) goes in as it is.
+  void AddCycleReport(std::string encoded);
+
+  void OnKernel(const core::KernelActivity&) override;
+  void OnMemcpy(const core::MemcpyActivity&) override;
+  void OnMemset(const core::MemsetActivity&) override;
+  void OnSync(const core::SyncActivity&) override;
+  void OnGraphLaunch(const core::GraphActivity&) override;
+  void OnOverhead(const core::OverheadActivity&) override;
+  void OnMemory(const core::MemoryActivity&) override;
+  void OnDevice(const core::DeviceActivity&) override;
+  void OnContext(const core::ContextActivity&) override;
+  void OnStream(const core::StreamActivity&) override;
+  void OnInvalid(uint32_t activity) override;
+
+  [[nodiscard]] bool empty() const;
+  [[nodiscard]] size_t approximate_bytes() const;
+  [[nodiscard]] const BatchContent& content() const;
+  [[nodiscard]] uint64_t invalid(uint32_t activity) const;   // since the session began
+  // The encoded Batch (no frame header); the builder is empty afterwards.
+  [[nodiscard]] std::string Finish(uint64_t sequence, int64_t host_ns, uint32_t cycle,
+                                   const KindTotals (&totals)[kActivityKinds]);
+
+ private:
+  struct Columns;
+  Columns* columns_;
+};
+
+}  // namespace stepagent::drain

@@ -1,0 +1,53 @@
+#pragma once
+// Drainer: harvests rings, gate events and completed CUPTI buffers into batches.
+//
+// Purpose: the consumer end of every ring; keeps the session's totals; knows which in-window launches
+// still owe device work (the tail).
+// Thread rule: the thread `stepagent` only. Time is a parameter.
+// Failure rule: what cannot be sent is counted; RunOnce never blocks.
+#include <cstdint>
+#include <memory>
+
+#include "agent/drain/batch_builder.h"
+#include "agent/drain/io/uplink.h"
+
+namespace stepagent::drain {
+
+struct DrainConfig {
+  BatchIdentity identity;
+  uint64_t flush_interval_ns = 200'000'000;  // promise 4: at most this much host data is in memory
+  uint64_t max_records = 0;                  // of one cycle's window; 0 none
+};
+
+class Drainer {
+ public:
+  Drainer(const DrainConfig& config, io::Uplink* uplink);
+  ~Drainer();
+
+  // Takes what is ready; sends batches that are full or older than the flush interval. Returns
+  // records taken. `decode` false: leave CUPTI's buffers alone (not subscribed).
+  uint64_t RunOnce(uint64_t now_ns, bool decode);
+  // Sends everything held, now.
+  void Flush(uint64_t now_ns);
+
+  // The tail: launches of windows (begin .. end ticks) that owe a device record.
+  void OpenWindow(uint32_t cycle, uint64_t begin_ticks);
+  void CloseWindow(uint32_t cycle, uint64_t end_ticks);
+  [[nodiscard]] uint64_t Outstanding() const;     // of closed and open windows
+  void ForgetOutstanding();                       // after the grace time; returns nothing owed
+  [[nodiscard]] uint64_t window_records() const;  // of the open window, for max-records
+  void StopAccepting(bool stop);                  // over max-records: the rest is dropped_limit
+
+  void SetCycle(uint32_t cycle);
+  [[nodiscard]] BatchBuilder& builder();
+  [[nodiscard]] const KindTotals& totals(uint32_t activity) const;
+  [[nodiscard]] uint64_t records() const;
+  [[nodiscard]] uint64_t last_sequence() const;
+  [[nodiscard]] std::string EncodeLossReport() const;   // batch.proto LossReport
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepagent::drain
