@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs every test this machine can run. Arguments go to ctest:
+#   ./test.sh -L unit        ./test.sh -R schedule --output-on-failure
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. .ci/setup.sh
+
+# What widens the tests: without it the tests concerned skip by name.
+try_packages python3-numba musl-tools valgrind binutils gdb
+prepare_python() {  # a venv with the readers and clients from PyPI that tests use
+  local venv=$BUILD/venv
+  [[ -e $venv/.ready ]] && return 0
+  install_packages python3-venv || return 0
+  /usr/bin/python3 -m venv --system-site-packages "$venv" >/dev/null 2>&1 || return 0
+  "$venv/bin/pip" install -q nvtx >"$BUILD/venv.log" 2>&1 ||
+    say "PyPI's nvtx is not to be had here: tests that need it skip by name"
+  touch "$venv/.ready"
+}
+build
+prepare_python
+export STEPAGENT_TEST_PYTHON=$BUILD/venv/bin/python
+[[ -x $STEPAGENT_TEST_PYTHON ]] || STEPAGENT_TEST_PYTHON=/usr/bin/python3
+cd "$BUILD"
+exec ctest --output-on-failure -j "$(nproc)" "$@"
