@@ -6,6 +6,7 @@
 // Thread rule: the thread `stepagent` only. Time is a parameter.
 // Failure rule: what cannot be sent is counted; RunOnce never blocks.
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "agent/drain/batch_builder.h"
@@ -30,11 +31,14 @@ class Drainer {
   // Sends everything held, now.
   void Flush(uint64_t now_ns);
 
-  // The tail: launches of windows (begin .. end ticks) that owe a device record.
-  void OpenWindow(uint32_t cycle, uint64_t begin_ticks);
-  void CloseWindow(uint32_t cycle, uint64_t end_ticks);
-  [[nodiscard]] uint64_t Outstanding() const;     // of closed and open windows
-  void ForgetOutstanding();                       // after the grace time; returns nothing owed
+  // The tail: launches of windows that owe a device record. RunOnce itself opens a window at
+  // kActiveBegin and closes it at kActiveEnd; windows of several cycles may overlap in their tails.
+  [[nodiscard]] uint64_t Outstanding(uint32_t cycle) const;
+  // After the grace time: forgets the cycle's window and returns how many launches were still owed.
+  uint64_t ForgetWindow(uint32_t cycle);
+  // Called for each gate event in order, after it went into the builder: how the phase controller
+  // hears of warmups and window ends.
+  void SetGateObserver(std::function<void(const core::GateEvent&)> observer);
   [[nodiscard]] uint64_t window_records() const;  // of the open window, for max-records
   void StopAccepting(bool stop);                  // over max-records: the rest is dropped_limit
 
