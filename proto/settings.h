@@ -7,6 +7,7 @@
 // Thread rule: pure functions; Settings is a plain value.
 // Failure rule: no exceptions. A bad value gives a SettingError that names the setting, the value
 // and what is allowed, fit to be printed as one line; the Settings stay as they were.
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,7 +23,7 @@ struct SettingSpec {
   const char* alias;     // "--cuda-graph-trace" or nullptr
   const char* variable;  // "STEPAGENT_SCHEDULE"
   const char* value;     // metavariable, "KEY=N,…"
-  const char* fallback;  // default as text, "" none
+  const char* fallback;  // default as text, fit for ApplySetting; "" when it depends on others
   const char* allowed;   // what is allowed, for error lines and the documentation
   const char* help;      // one sentence
   bool repeatable;       // --label may be given several times
@@ -81,9 +82,21 @@ struct Settings {
 struct SettingError {
   std::string setting;   // the flag or the variable, as the user gave it
   std::string value;
+  std::string why;       // what is wrong with it, may be empty
   std::string allowed;
-  [[nodiscard]] std::string Line() const;  // "--schedule: 'x': allowed: …"
+  // "--schedule: 'x': why; allowed: …"; the value cut to about 80 characters, always one line.
+  [[nodiscard]] std::string Line() const;
 };
+
+// Names start with these and are ours, but no settings of a user: never reported as unknown.
+//   STEPAGENT_RUN        the run's id and folder name, one for the whole tree
+//   STEPAGENT_RUN_MODE   "whole": record from the first CUDA or NVTX use to the end
+//   STEPAGENT_RUN_NOTE   where an agent may send a last word to the launcher (address text): one
+//                        datagram, a ControlAnswer frame; see collector/launch/run_notes.h
+inline constexpr const char* kRunVariable = "STEPAGENT_RUN";
+inline constexpr const char* kRunModeVariable = "STEPAGENT_RUN_MODE";
+inline constexpr const char* kRunNoteVariable = "STEPAGENT_RUN_NOTE";
+inline constexpr const char* kDisableVariable = "STEPAGENT_DISABLE";
 
 // The defaults of the table.
 [[nodiscard]] Settings DefaultSettings();
@@ -95,7 +108,21 @@ struct SettingError {
 [[nodiscard]] std::optional<SettingError> ApplyEnvironment(char* const* environment,
                                                            Settings* settings,
                                                            std::vector<std::string>* unknown);
+// What no single value shows: a schedule without a step source, a required kind that is not
+// recorded, `--step signal` with no signal. Applied after ApplyDefaultSchedule or before, alike.
+[[nodiscard]] std::optional<SettingError> CheckTogether(const Settings& settings);
+// A step source and no schedule: sets the contract's schedule and returns true (say so).
+bool ApplyDefaultSchedule(Settings* settings);
+// Whether anything but the whole run or a command decides where a step begins.
+[[nodiscard]] bool HasStepSource(const Settings& settings);
+// `arm` with its default resolved: start with a schedule, else demand.
+[[nodiscard]] ArmMode EffectiveArm(const Settings& settings);
+// STEPAGENT_DISABLE: any value but "", "0", "off", "no" and "false" disables.
+[[nodiscard]] bool IsDisabledValue(std::string_view value);
+// nullptr: no such flag ("--schedule", "schedule"), alias ("-o") or variable.
+[[nodiscard]] const SettingSpec* FindSetting(std::string_view name);
 // The whole as flag name without dashes -> canonical text, for Hello.settings and session.json.
+// Always valid UTF-8 (other bytes become U+FFFD). ApplySetting takes every text back.
 [[nodiscard]] std::map<std::string, std::string> SettingsText(const Settings& settings);
 
 // Shared parsers. Durations: "200ms", "5s", "2m", "1h", "100us", "7ns", "0"; a bare number is seconds.
@@ -107,5 +134,9 @@ struct SettingError {
 [[nodiscard]] std::optional<ScheduleSetting> ParseSchedule(std::string_view text, std::string* why);
 [[nodiscard]] std::optional<StepSetting> ParseStep(std::string_view text, std::string* why);
 [[nodiscard]] const char* ActivityText(uint32_t activity);
+// The longest value any setting takes.
+inline constexpr size_t kMaxSettingBytes = 64 * 1024;
+// The largest number in a schedule: no product or sum of the six can overflow 64 bits.
+inline constexpr uint64_t kMaxScheduleNumber = 1'000'000'000;
 
 }  // namespace stepagent::proto
