@@ -22,7 +22,8 @@ struct DrainConfig {
 
 class Drainer {
  public:
-  Drainer(const DrainConfig& config, io::Uplink* uplink);
+  // `uplink`: an io::Uplink outside of tests.
+  Drainer(const DrainConfig& config, io::FrameSink* uplink);
   ~Drainer();
 
   // Takes what is ready; sends batches that are full or older than the flush interval. Returns
@@ -33,14 +34,20 @@ class Drainer {
 
   // The tail: launches of windows that owe a device record. RunOnce itself opens a window at
   // kActiveBegin and closes it at kActiveEnd; windows of several cycles may overlap in their tails.
+  // A call counts once it has returned: 0 means "in" only after a RunOnce that began past the end.
   [[nodiscard]] uint64_t Outstanding(uint32_t cycle) const;
+  // Which device kinds are on (ActivityBit set, after arming): with `kernel` off a launch owes
+  // nothing. Default: all; 0 where the device cannot be collected.
+  void SetAwaited(uint32_t activities);
   // After the grace time: forgets the cycle's window and returns how many launches were still owed.
   uint64_t ForgetWindow(uint32_t cycle);
   // Called for each gate event in order, after it went into the builder: how the phase controller
   // hears of warmups and window ends.
   void SetGateObserver(std::function<void(const core::GateEvent&)> observer);
-  [[nodiscard]] uint64_t window_records() const;  // of the open window, for max-records
-  void StopAccepting(bool stop);                  // over max-records: the rest is dropped_limit
+  // Records taken since the last window opened. Past max_records the rest is dropped_limit by
+  // itself, until the next window opens; StopAccepting does the same on demand.
+  [[nodiscard]] uint64_t window_records() const;
+  void StopAccepting(bool stop);
 
   void SetCycle(uint32_t cycle);
   [[nodiscard]] BatchBuilder& builder();

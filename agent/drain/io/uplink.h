@@ -3,11 +3,23 @@
 //
 // Purpose: carry frames to the collector and control requests to the agent, from a private descriptor
 // table so that the application can neither see, close nor inherit a socket of ours.
-// Thread rule: Start/Stop/Submit/Take… on the thread `stepagent`; the io thread runs inside. The io
-// thread never calls CUDA, CUPTI, stdio or a log.
+// Thread rule: Start/Submit/Take…/Finish on the thread `stepagent`; the io thread runs inside. The io
+// thread never calls CUDA, CUPTI, stdio or a log. It bumps core::g_words->wake when there is
+// something to take: a request, a written cycle, a line, a change of status.
 // Failure rule: every loss is bounded and counted; a collector that is away, slow or stopped costs
-// data, never the application. Reconnect backs off from 1 s to 30 s.
+// data, never the application. Reconnect backs off to 1 s .. 30 s with jitter.
+//
+// What happens to a frame: queued (beyond queue_bytes the newest is dropped and counted), sent whole
+// once the collector's Welcome is there, kept over a lost connection and sent from its start on the
+// next. Lost and counted: what is still queued when Finish gives up or the collector refuses us.
+// What a killed collector had received but not yet written cannot be seen from here; it shows there,
+// as a gap between the totals of the next batch and what is on its disk.
+//
+// Waking: `stepagent-io` sleeps in one poll without a timeout. It is woken through a signalfd in its
+// own table by a thread-directed signal that it blocks: no descriptor exists on the waking side and
+// no disposition changes. (io/wake_line.h says why not a connect.)
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +33,9 @@ struct UplinkConfig {
   std::string session;
   std::string hello;            // encoded Hello, sent first on each connection
   uint64_t queue_bytes = uint64_t{32} << 20;   // beyond: the newest batch is dropped and counted
+  // One line for a person ("collector /path: …"), at most one per outage. Called on the thread
+  // `stepagent`, inside Submit, TakeLosses or status.
+  void (*report)(const char* line) = nullptr;
 };
 
 // A request from the command line, to be answered with Answer(id, …).
@@ -35,18 +50,41 @@ struct WrittenCycle {
   std::string error;
 };
 
-class Uplink {
+// Where the drainer puts its batches; Uplink is the only one outside of tests.
+class FrameSink {
  public:
+  // False: the queue is full or closed; `content` was added to the losses.
+  virtual bool Submit(uint8_t frame_type, std::string payload, uint64_t sequence,
+                      const BatchContent& content) = 0;
+  // Losses since the last call, per kind.
+  [[nodiscard]] virtual BatchContent TakeLosses() = 0;
+
+ protected:
+  ~FrameSink() = default;
+};
+
+struct IoState;
+
+class Uplink final : public FrameSink {
+ public:
+  Uplink() = default;
+  Uplink(const Uplink&) = delete;
+  Uplink& operator=(const Uplink&) = delete;
+
   // Makes the thread (all signals blocked, named, private descriptors) with its control socket.
   // False: no thread could be made; the agent stays without control.
   [[nodiscard]] bool Start(const UplinkConfig& config);
-  // Address and hello may come later (first warmup); connecting begins then.
+  // Address and hello may come later (first warmup); connecting begins then: at once, every few
+  // milliseconds while a collector just started comes up, then with the back-off.
   void SetCollector(std::string address, std::string hello);
-  // Queues a frame. False: the queue is full or closed; `content` was added to the losses.
+  // Nothing more to send for now (idle until the next window): the connection is closed once the
+  // queue is empty, and nothing is tried again until the next Submit or SetCollector.
+  void Release();
+  // Queues a frame (kBatch or kGoodbye). False: the queue is full or closed; `content` was added to
+  // the losses.
   bool Submit(uint8_t frame_type, std::string payload, uint64_t sequence,
-              const BatchContent& content);
-  // Losses since the last call, per kind: dropped batches, batches unsent at disconnect.
-  [[nodiscard]] BatchContent TakeLosses();
+              const BatchContent& content) override;
+  [[nodiscard]] BatchContent TakeLosses() override;
 
   struct Status {
     bool connected = false, accepted = false, stopped_by_collector = false;
@@ -60,18 +98,22 @@ class Uplink {
   void Answer(uint64_t request_id, std::string encoded_answer);
 
   // Sends what is queued (Goodbye last), at most `deadline_ns` from now; then the thread is left to
-  // end by itself (never joined past the deadline).
+  // end by itself (never joined past the deadline). What was not sent is in the losses.
   void Finish(uint64_t deadline_ns);
-  void ForgetAll();   // in a forked child before it revives
+  // In a forked child before it revives: the parent's state is left as it is, untouched.
+  void ForgetAll();
 
  private:
-  struct Impl;
-  Impl* impl_ = nullptr;
+  void ReportLines();
+
+  std::shared_ptr<IoState> state_;
 };
 
 // Starts the run's collector if nobody listens at `address`: clone(VM and VFORK, exit signal 0) of a
-// middle that clones the exec'ing collector and exits; no child the application can see. `program`
-// is the path of stepcollector. Empty string: started (or already there); else why not.
+// middle that clones the exec'ing collector and exits; no child the application can see, and no
+// descriptor either: the look whether somebody listens is taken in the middle, whose table is its
+// own. `program` is the path of stepcollector. Empty string: started (or already there); else why
+// not. Blocks until the collector's exec, a millisecond or so. Thread `stepagent`.
 [[nodiscard]] std::string StartCollector(const std::string& program, const std::string& address,
                                          const std::string& out, const std::string& run,
                                          char* const* environment);
