@@ -136,7 +136,9 @@ bool ApplyDefaultSchedule(Settings* settings);
 [[nodiscard]] const char* ActivityText(uint32_t activity);
 // The longest value any setting takes.
 inline constexpr size_t kMaxSettingBytes = 64 * 1024;
-// The largest number in a schedule: no product or sum of the six can overflow 64 bits.
-inline constexpr uint64_t kMaxScheduleNumber = 1'000'000'000;
+// The largest numbers of a schedule: skip_first + repeat * (wait + warmup + active) stays below 2^62.
+inline constexpr uint64_t kMaxSkipFirst = 1'000'000'000'000'000;
+inline constexpr uint64_t kMaxPhaseSteps = 1'000'000'000'000;
+inline constexpr uint64_t kMaxRepeat = 1'000'000;
 
 }  // namespace stepagent::proto

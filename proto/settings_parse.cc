@@ -130,14 +130,18 @@ std::optional<int> RealtimeSignal(std::string_view name) {
   return number;
 }
 
-uint64_t* ScheduleField(ScheduleSetting* s, std::string_view key) {
-  if (key == "skip_first") return &s->skip_first;
-  if (key == "wait") return &s->wait;
-  if (key == "warmup") return &s->warmup;
-  if (key == "active") return &s->active;
-  if (key == "repeat") return &s->repeat;
-  return nullptr;
-}
+struct ScheduleKey {
+  std::string_view name;
+  uint64_t ScheduleSetting::*field;  // null: the flag skip_first_wait
+  uint64_t largest;
+};
+constexpr ScheduleKey kScheduleKeys[] = {
+    {"skip_first", &ScheduleSetting::skip_first, kMaxSkipFirst},
+    {"wait", &ScheduleSetting::wait, kMaxPhaseSteps},
+    {"warmup", &ScheduleSetting::warmup, kMaxPhaseSteps},
+    {"active", &ScheduleSetting::active, kMaxPhaseSteps},
+    {"repeat", &ScheduleSetting::repeat, kMaxRepeat},
+    {"skip_first_wait", nullptr, 1}};
 
 }  // namespace
 
@@ -218,20 +222,21 @@ std::optional<ScheduleSetting> ParseSchedule(std::string_view text, std::string*
   };
   for (const std::string_view part : SplitCommas(text)) {
     const size_t equals = part.find('=');
-    const std::string_view key = part.substr(0, equals);
-    uint64_t* field = ScheduleField(&schedule, key);
-    if (key.empty()) return fail("an empty entry");
-    if (!field && key != "skip_first_wait") return fail(Quoted(key) + " is not a key");
-    if (equals == std::string_view::npos) return fail(std::string(key) + " has no number");
-    if (std::find(seen.begin(), seen.end(), key) != seen.end())
-      return fail(std::string(key) + " is given twice");
-    seen.push_back(key);
+    const std::string_view name = part.substr(0, equals);
+    const auto* key = std::find_if(std::begin(kScheduleKeys), std::end(kScheduleKeys),
+                                   [&](const ScheduleKey& k) { return k.name == name; });
+    if (name.empty()) return fail("an empty entry");
+    if (key == std::end(kScheduleKeys)) return fail(Quoted(name) + " is not a key");
+    if (equals == std::string_view::npos) return fail(std::string(name) + " has no number");
+    if (std::find(seen.begin(), seen.end(), name) != seen.end())
+      return fail(std::string(name) + " is given twice");
+    seen.push_back(name);
     const auto number = WholeNumber(part.substr(equals + 1));
-    if (!number || *number > kMaxScheduleNumber)
-      return fail(std::string(key) + " must be a whole number from 0 to 1000000000");
-    if (!field && *number > 1) return fail("skip_first_wait must be 0 or 1");
-    if (field)
-      *field = *number;
+    if (!number || *number > key->largest)
+      return fail(std::string(name) + " must be a whole number from 0 to " +
+                  std::to_string(key->largest));
+    if (key->field)
+      schedule.*key->field = *number;
     else
       schedule.skip_first_wait = *number == 1;
   }

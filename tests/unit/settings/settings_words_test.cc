@@ -90,19 +90,29 @@ TEST(ParseSchedule, WhatIsLeftOutIsZero) {
   EXPECT_EQ(s->Text(), "skip_first=0,wait=0,warmup=0,active=1,repeat=0,skip_first_wait=0");
 }
 
+TEST(ParseSchedule, TakesNumbersThatMeanNever) {
+  std::string why;
+  const auto s =
+      ParseSchedule("skip_first=1000000000000000,wait=2000000000,active=1,repeat=1000000", &why);
+  ASSERT_TRUE(s) << why;
+  EXPECT_EQ(s->wait, 2'000'000'000U);
+  EXPECT_FALSE(ParseSchedule("skip_first=1000000000000001,active=1", &why));
+  EXPECT_FALSE(ParseSchedule("active=1,repeat=1000001", &why));
+}
+
 TEST(ParseSchedule, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> kCases[] = {
       {"wait=1", "active is missing"},
       {"active=0", "active must be at least 1"},
-      {"active=-1", "active must be a whole number from 0 to 1000000000"},
-      {"active=1,wait=-1", "wait must be a whole number from 0 to 1000000000"},
-      {"active=1,wait=1.5", "wait must be a whole number from 0 to 1000000000"},
-      {"active=1,wait=", "wait must be a whole number from 0 to 1000000000"},
-      {"active=1,wait= 1", "wait must be a whole number from 0 to 1000000000"},
-      {"active=1,wait=1000000001", "wait must be a whole number from 0 to 1000000000"},
-      {"active=99999999999999999999999", "active must be a whole number from 0 to 1000000000"},
+      {"active=-1", "active must be a whole number from 0 to 1000000000000"},
+      {"active=1,wait=-1", "wait must be a whole number from 0 to 1000000000000"},
+      {"active=1,wait=1.5", "wait must be a whole number from 0 to 1000000000000"},
+      {"active=1,wait=", "wait must be a whole number from 0 to 1000000000000"},
+      {"active=1,wait= 1", "wait must be a whole number from 0 to 1000000000000"},
+      {"active=1,wait=1000000000001", "wait must be a whole number from 0 to 1000000000000"},
+      {"active=99999999999999999999999", "active must be a whole number from 0 to 1000000000000"},
       {"active=1,active=1", "active is given twice"},
-      {"active=1,skip_first_wait=2", "skip_first_wait must be 0 or 1"},
+      {"active=1,skip_first_wait=2", "skip_first_wait must be a whole number from 0 to 1"},
       {"active=1,skip_first_wait=1,skip_first_wait=1", "skip_first_wait is given twice"},
       {"active=1,cycles=2", "'cycles' is not a key"},
       {"Active=1", "'Active' is not a key"},
@@ -110,7 +120,7 @@ TEST(ParseSchedule, SaysWhatIsWrong) {
       {",active=1", "an empty entry"},
       {"active", "active has no number"},
       {"=1", "an empty entry"},
-      {"active=1 wait=1", "active must be a whole number from 0 to 1000000000"}};
+      {"active=1 wait=1", "active must be a whole number from 0 to 1000000000000"}};
   for (const auto& [value, expected] : kCases)
     EXPECT_EQ(WhyOf("--schedule", value), expected) << value;
 }
