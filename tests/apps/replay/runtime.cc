@@ -34,6 +34,7 @@ Runtime Runtime::Open() {
   REPLAY_DRIVER_FUNCTIONS(REPLAY_DRIVER_LOOKUP)
 #undef REPLAY_RUNTIME_LOOKUP
 #undef REPLAY_DRIVER_LOOKUP
+  api.cuStreamGetId = reinterpret_cast<decltype(api.cuStreamGetId)>(dlsym(driver, "cuStreamGetId"));
   api.register_kernel = reinterpret_cast<stepagent_sim_register_kernel_fn>(
       dlsym(driver, "stepagent_sim_register_kernel"));
   api.next_duration_ns = reinterpret_cast<stepagent_sim_next_duration_ns_fn>(

@@ -21,13 +21,15 @@ namespace stepagent::replay {
   X(cudaMemset) X(cudaDeviceSynchronize) X(cudaStreamSynchronize) X(cudaEventSynchronize)       \
   X(cudaEventRecord) X(cudaEventQuery) X(cudaStreamWaitEvent) X(cudaStreamQuery)                \
   X(cudaGetErrorName)
-#define REPLAY_DRIVER_FUNCTIONS(X) X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuStreamGetId)
+#define REPLAY_DRIVER_FUNCTIONS(X) X(cuLaunchKernel) X(cuLaunchKernelEx)
 
 struct Runtime {
 #define REPLAY_FIELD(name) decltype(&::name) name = nullptr;
   REPLAY_RUNTIME_FUNCTIONS(REPLAY_FIELD)
   REPLAY_DRIVER_FUNCTIONS(REPLAY_FIELD)
 #undef REPLAY_FIELD
+  // By hand, since headers older than CUDA 12 lack it.
+  CUresult (*cuStreamGetId)(CUstream, unsigned long long*) = nullptr;
   stepagent_sim_register_kernel_fn register_kernel = nullptr;
   stepagent_sim_next_duration_ns_fn next_duration_ns = nullptr;
 

@@ -1,0 +1,110 @@
+// fork_storm: threads hammer NVTX (and the device), main forks; how many children hang?
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <nvtx3/nvToolsExt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/device.h"
+#include "support/parse.h"
+#include "support/victim.h"
+
+static const char kHelp[] =
+    "fork_storm [options]: each child dlopens a library, pushes one range and leaves by _exit(0)\n"
+    "  --children N      default 1000\n"
+    "  --threads N       that push ranges and launch kernels all the while, default 8\n"
+    "  --library NAME    what a child loads, default libresolv.so.2\n"
+    "  --steps-only      threads push ranges only, even if there is a device\n"
+    "  --deadline S      a child that lives longer counts as hung and is killed, default 5\n";
+
+enum { kMaxThreads = 64 };
+static atomic_bool is_over;
+static Device device;
+static bool has_device;
+
+static void Hammer(const CUdeviceptr* pointers, CUstream stream) {
+  nvtxRangePushA("train_step");
+  nvtxRangePushA("forward");
+  if (has_device) {
+    DeviceLaunch(&device, stream, kKernelForwardRelu, pointers, 0, 256);
+    CU(&device.driver, cuStreamSynchronize, (stream));
+  }
+  nvtxRangePop();
+  nvtxRangePop();
+}
+
+static void* HammerLoop(void* unused) {
+  (void)unused;
+  CUdeviceptr pointers[4] = {0};
+  CUstream stream = NULL;
+  if (has_device) {
+    DeviceBind(&device);
+    pointers[0] = DeviceAllocate(&device, 1024);
+    CU(&device.driver, cuStreamCreate, (&stream, CU_STREAM_NON_BLOCKING));
+  }
+  while (!atomic_load_explicit(&is_over, memory_order_relaxed)) Hammer(pointers, stream);
+  return NULL;
+}
+
+static void ChildMain(const char* library) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  nvtxRangePushA("train_step");
+  nvtxRangePop();
+  _exit(handle == NULL ? 3 : 0);
+}
+
+int main(int argc, char** argv) {
+  enum { kChildren = 256, kThreads, kLibrary, kStepsOnly, kDeadline };
+  static const struct option kOptions[] = {{"children", 1, NULL, kChildren},
+                                           {"threads", 1, NULL, kThreads},
+                                           {"library", 1, NULL, kLibrary},
+                                           {"steps-only", 0, NULL, kStepsOnly},
+                                           {"deadline", 1, NULL, kDeadline},
+                                           {NULL, 0, NULL, 0}};
+  HelpOption(argc, argv, kHelp);
+  uint64_t children = 1000, thread_count = 8;
+  const char* library = "libresolv.so.2";
+  double deadline = 5;
+  bool steps_only = false;
+  int option;
+  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
+    if (option == kChildren) children = ParseNumber("children", optarg, 0, 10000000);
+    if (option == kThreads) thread_count = ParseNumber("threads", optarg, 0, kMaxThreads);
+    if (option == kLibrary) library = optarg;
+    if (option == kStepsOnly) steps_only = true;
+    if (option == kDeadline) deadline = ParseReal("deadline", optarg, 0, 3600);
+    if (option == '?') return 2;
+  }
+  char reason[160];
+  has_device = !steps_only && DeviceOpen(&device, 0, 0, reason, sizeof reason);
+  pthread_t threads[kMaxThreads];
+  for (uint64_t i = 0; i < thread_count; i++) {
+    Require(pthread_create(&threads[i], NULL, HammerLoop, NULL) == 0, "pthread_create");
+  }
+  uint64_t hung = 0, failed = 0;
+  for (uint64_t i = 0; i < children; i++) {
+    const pid_t child = fork();
+    Require(child >= 0, "fork");
+    if (child == 0) ChildMain(library);
+    int status = 0;
+    if (!WaitChild(child, deadline, &status)) {
+      hung++;
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    } else if (status != 0) {
+      failed++;
+    }
+  }
+  atomic_store(&is_over, true);
+  for (uint64_t i = 0; i < thread_count; i++) pthread_join(threads[i], NULL);
+  printf("fork_storm: %llu children, %llu hung, %llu failed\n", (unsigned long long)children,
+         (unsigned long long)hung, (unsigned long long)failed);
+  return hung + failed == 0 ? 0 : 1;
+}

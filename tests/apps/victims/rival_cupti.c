@@ -1,0 +1,145 @@
+// rival_cupti: another tool in the same process that wants CUPTI's one subscription.
+#include <cupti.h>
+#include <dlfcn.h>
+#include <getopt.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/device.h"
+#include "support/parse.h"
+#include "support/victim.h"
+
+static const char kHelp[] =
+    "rival_cupti [options]: trains like any program and uses CUPTI for itself besides\n"
+    "  --at STEP         subscribes at the start of this step, default 0; -1: before CUDA is used\n"
+    "  --until STEP      unsubscribes at the start of this step, default: never\n"
+    "  --retry           tries again at every step until it works\n"
+    "  --steps N         default 20\n"
+    "  --step-us N       default 2000\n"
+    "  --cupti NAME      library, default libcupti.so.13\n"
+    "Prints each attempt's result code that differs from the last, and its number of kernel records.\n";
+
+#define RIVAL_FUNCTIONS(X)                                                               \
+  X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiActivityRegisterCallbacks)                \
+  X(cuptiActivityEnable) X(cuptiActivityDisable) X(cuptiActivityFlushAll)                \
+  X(cuptiActivityGetNextRecord)
+
+enum { kBufferBytes = 65536 };
+static struct {
+#define RIVAL_FIELD(name) __typeof__(&name) name;
+  RIVAL_FUNCTIONS(RIVAL_FIELD)
+#undef RIVAL_FIELD
+} cupti;
+static atomic_long kernel_records;
+static bool is_subscribed;
+static CUpti_SubscriberHandle subscriber;
+
+static void CUPTIAPI OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *buffer = aligned_alloc(8, kBufferBytes);
+  *size = *buffer == NULL ? 0 : kBufferBytes;
+  *max_records = 0;
+}
+
+static void CUPTIAPI OnComplete(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size,
+                                size_t valid) {
+  (void)context;
+  (void)stream;
+  (void)size;
+  CUpti_Activity* record = NULL;
+  while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+    if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) atomic_fetch_add(&kernel_records, 1);
+  }
+  free(buffer);
+}
+
+static void CUPTIAPI OnCall(void* data, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                            const void* info) {
+  (void)data;
+  (void)domain;
+  (void)id;
+  (void)info;
+}
+
+static bool LoadCupti(const char* name) {
+  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) return false;
+  bool has_all = true;
+#define RIVAL_LOOKUP(name)                                    \
+  cupti.name = (__typeof__(&name))dlsym(library, #name);      \
+  has_all = has_all && cupti.name != NULL;
+  RIVAL_FUNCTIONS(RIVAL_LOOKUP)
+#undef RIVAL_LOOKUP
+  return has_all;
+}
+
+static void Try(const char* when) {
+  static int last = -1;
+  const int result = (int)cupti.cuptiSubscribe(&subscriber, OnCall, NULL);
+  if (result != last) printf("rival: subscribe %s: %d\n", when, result);
+  last = result;
+  if (result != CUPTI_SUCCESS) return;
+  is_subscribed = true;
+  cupti.cuptiActivityRegisterCallbacks(OnRequest, OnComplete);
+  printf("rival: enable kernels: %d\n",
+         (int)cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+}
+
+static void GiveUp(void) {
+  cupti.cuptiActivityFlushAll(0);
+  cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  printf("rival: unsubscribe: %d\n", (int)cupti.cuptiUnsubscribe(subscriber));
+  is_subscribed = false;
+}
+
+static void Train(const Device* device, CUdeviceptr memory, uint64_t step_us) {
+  const CUdeviceptr pointers[4] = {memory, memory, memory, memory};
+  PlainStep("forward");
+  DeviceLaunch(device, NULL, kKernelForwardRelu, pointers, 0, 256);
+  CU(&device->driver, cuCtxSynchronize, ());
+  if (step_us > 0) usleep((useconds_t)step_us);
+}
+
+int main(int argc, char** argv) {
+  enum { kAt = 256, kUntil, kRetry, kSteps, kStepUs, kCupti };
+  static const struct option kOptions[] = {
+      {"at", 1, NULL, kAt},       {"until", 1, NULL, kUntil},   {"retry", 0, NULL, kRetry},
+      {"steps", 1, NULL, kSteps}, {"step-us", 1, NULL, kStepUs}, {"cupti", 1, NULL, kCupti},
+      {NULL, 0, NULL, 0}};
+  HelpOption(argc, argv, kHelp);
+  int64_t at = 0, until = INT64_MAX, steps = 20;
+  uint64_t step_us = 2000;
+  bool retries = false;
+  const char* library = "libcupti.so.13";
+  int option;
+  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
+    if (option == kAt) at = strcmp(optarg, "-1") == 0 ? -1 : (int64_t)ParseNumber("at", optarg, 0, 1u << 30);
+    if (option == kUntil) until = (int64_t)ParseNumber("until", optarg, 0, 1u << 30);
+    if (option == kRetry) retries = true;
+    if (option == kSteps) steps = (int64_t)ParseNumber("steps", optarg, 0, 1u << 30);
+    if (option == kStepUs) step_us = ParseNumber("step-us", optarg, 0, 10000000);
+    if (option == kCupti) library = optarg;
+    if (option == '?') return 2;
+  }
+  static Device device;
+  char reason[160];
+  if (!LoadCupti(library)) return printf("rival: no %s\n", library), 77;
+  if (at < 0) Try("before CUDA");
+  if (!DeviceOpen(&device, 0, 0, reason, sizeof reason)) return printf("rival: %s\n", reason), 77;
+  const CUdeviceptr memory = DeviceAllocate(&device, 4096);
+  for (int64_t step = 0; step < steps; step++) {
+    const bool is_due = step == at || (retries && step > at);
+    if (is_due && !is_subscribed && step < until) Try("at a step");
+    if (step == until && is_subscribed) GiveUp();
+    Train(&device, memory, step_us);
+  }
+  if (is_subscribed) GiveUp();
+  printf("rival: %ld kernel records of %lld steps\n", atomic_load(&kernel_records),
+         (long long)steps);
+  CU(&device.driver, cuMemFree, (memory));
+  DeviceClose(&device);
+  return 0;
+}
