@@ -1,0 +1,260 @@
+#include "collector/model/balance.h"
+
+#include <algorithm>
+
+namespace stepagent::model {
+namespace {
+
+bool NeedsDevice(Activity a) { return a != Activity::kNvtx; }
+
+// Kinds made of CUPTI's own records.
+bool IsDeviceRecord(Activity a) {
+  return a == Activity::kKernel || a == Activity::kMemcpy || a == Activity::kMemset ||
+         a == Activity::kOverhead;
+}
+
+void AddNote(Cycle* cycle, const char* code, std::string text) {
+  const bool is_there = std::any_of(cycle->notes.begin(), cycle->notes.end(),
+                                    [code](const Note& n) { return n.code == code; });
+  if (!is_there) cycle->notes.push_back({code, std::move(text)});
+}
+
+std::string Plural(uint64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+Gpu FromReport(const v1::GpuStatus& g) {
+  Gpu gpu;
+  gpu.status = g.status().empty() ? "unavailable" : g.status();
+  gpu.reason = g.reason();
+  gpu.reason_code = g.reason_code();
+  gpu.driver_version = g.driver_version();
+  gpu.cupti_version = g.cupti_version();
+  gpu.cupti_path = g.cupti_path();
+  gpu.cupti_choice = g.cupti_choice();
+  gpu.graph_level = g.graph_level();
+  gpu.holder = g.holder();
+  gpu.newer_cupti = g.newer_cupti();
+  return gpu;
+}
+
+// The session ended before the agent reported on this cycle.
+Gpu Inferred(const Verdict& v) {
+  Gpu gpu;
+  if (v.earlier_gpu != nullptr) gpu = *v.earlier_gpu;
+  const bool was_collected = v.saw_device_work || gpu.status == "collected";
+  gpu.reason_code = "not_reported";
+  if (was_collected) {
+    gpu.status = "partial";
+    gpu.reason = "the session ended before the rest of this cycle's device records arrived";
+  } else {
+    gpu.status = "unavailable";
+    gpu.reason = "no CUDA call and no device record arrived before the session ended";
+  }
+  return gpu;
+}
+
+void FillKinds(const Verdict& v, Cycle* cycle) {
+  const bool has_report = v.pending->report.has_value();
+  for (size_t i = 1; i < kActivityCount; ++i) {
+    KindStatus& kind = cycle->kinds[i];
+    kind.requested = v.requested.contains(static_cast<Activity>(i));
+    const bool is_collecting = !cycle->HostOnly() || !NeedsDevice(static_cast<Activity>(i));
+    if (!has_report) kind.enabled = kind.requested && is_collecting;
+  }
+  if (!has_report) return;
+  for (const auto& k : v.pending->report->kinds()) {
+    const auto i = static_cast<size_t>(k.activity());
+    if (i == 0 || i >= kActivityCount) continue;
+    cycle->kinds[i].requested = k.requested();
+    cycle->kinds[i].enabled = k.enabled();
+    cycle->kinds[i].error = k.error();
+  }
+}
+
+void FillBalance(const Verdict& v, Cycle* cycle) {
+  const CycleAssembly& a = *v.assembly;
+  for (size_t i = 1; i < kActivityCount; ++i) {
+    const auto activity = static_cast<Activity>(i);
+    KindStatus& kind = cycle->kinds[i];
+    Balance& b = cycle->balance[i];
+    const uint64_t arrived = a.written()[i] + a.out_of_window()[i] + a.invalid()[i] +
+                             v.pending->out_of_window[i];
+    const bool is_blind = NeedsDevice(activity) &&
+                          (cycle->HostOnly() || (kind.requested && !kind.enabled));
+    if (is_blind && arrived == 0) continue;  // all null: nobody was there to count
+    b.written = a.written()[i];
+    b.out_of_window = a.out_of_window()[i] + v.pending->out_of_window[i];
+    b.invalid = a.invalid()[i] + v.losses.invalid[i];
+    kind.observed = a.written()[i] + a.invalid()[i];
+    // CUPTI counts its drops without saying of which kind they were.
+    const bool is_unknown = v.losses.is_unknown[i] ||
+                            (IsDeviceRecord(activity) &&
+                             (v.losses.is_unknown[0] || v.losses.dropped[0] > 0));
+    if (is_unknown) continue;  // dropped and produced stay null
+    b.dropped = v.losses.dropped[i];
+    b.produced = *b.written + *b.dropped + *b.out_of_window + *b.invalid;
+  }
+}
+
+bool IsObserved(const Cycle& cycle, Activity a) {
+  return cycle.balance[static_cast<size_t>(a)].written.has_value();
+}
+
+// Device counts that nobody could take are empty, not zero.
+void BlankUnobserved(Cycle* cycle) {
+  const auto blank = [cycle](auto* counts) {
+    if (!IsObserved(*cycle, Activity::kKernel)) counts->kernels.reset();
+    if (!IsObserved(*cycle, Activity::kMemcpy)) counts->copies.reset();
+    if (!IsObserved(*cycle, Activity::kMemset)) counts->sets.reset();
+  };
+  for (Step& step : cycle->steps) blank(&step);
+  blank(&cycle->outside_steps);
+  if (cycle->HostOnly()) cycle->device_residual_ns.reset();
+}
+
+void FillJoins(const Verdict& v, Cycle* cycle) {
+  if (!IsObserved(*cycle, Activity::kLaunch)) return;
+  uint64_t launches = 0, failed = 0, captured = 0, without_work = 0;
+  const bool has_kernels = IsObserved(*cycle, Activity::kKernel) &&
+                           cycle->kinds[static_cast<size_t>(Activity::kKernel)].enabled;
+  for (const Call& call : cycle->calls) {
+    if (call.cls != CallClass::kLaunch && call.cls != CallClass::kGraphLaunch) continue;
+    ++launches;
+    failed += call.failed ? 1 : 0;
+    captured += call.captured ? 1 : 0;
+    if (call.failed || call.captured || call.device_items > 0 || !has_kernels) continue;
+    ++without_work;
+    if (call.step != kNoStep) cycle->steps[static_cast<size_t>(call.step)].complete = false;
+  }
+  cycle->joins.launches = launches;
+  cycle->joins.failed = failed;
+  cycle->joins.captured = captured;
+  if (!has_kernels) return;
+  cycle->joins.launches_without_device_work = without_work;
+  cycle->joins.device_work_without_launch = v.assembly->without_launch();
+}
+
+void FillNotes(const Verdict& v, Cycle* cycle) {
+  const CycleAssembly& a = *v.assembly;
+  for (const Note& note : v.pending->notes) cycle->notes.push_back(note);
+  const bool has_start = std::any_of(cycle->steps.begin(), cycle->steps.end(),
+                                     [](const Step& s) { return s.contains_tracer_start; });
+  if (has_start) {
+    AddNote(cycle, "tracer_start_in_window",
+            "collection was being set up while an active step ran; that step is left out of means");
+  }
+  if (v.clock_step_ns != 0) {
+    AddNote(cycle, "wall_clock_step",
+            "the wall clock was stepped by " + std::to_string(v.clock_step_ns / 1000) +
+                " us during this cycle; device times near the step are uncertain by as much");
+  }
+  if (!v.has_clock_samples && !cycle->HostOnly()) {
+    AddNote(cycle, "no_clock_samples", "device times are mapped by the session's start alone");
+  }
+  if (a.unclosed_ranges() > 0) {
+    AddNote(cycle, "unclosed_ranges",
+            Plural(a.unclosed_ranges(), "range") + " begun in the window had no end yet");
+  }
+  if (cycle->overlapping_steps > 0) {
+    AddNote(cycle, "overlapping_steps",
+            Plural(cycle->overlapping_steps, "match") +
+                " of the step range came while a step was open on another thread");
+  }
+  if (a.unknown_graph() > 0) {
+    AddNote(cycle, "unknown_graph",
+            Plural(a.unknown_graph(), "piece") + " of graph work has no launch in the record");
+  }
+  if (a.before_launch() > 0) {
+    AddNote(cycle, "device_before_launch",
+            Plural(a.before_launch(), "piece") +
+                " of device work is stamped before its launch by more than the clocks' residual");
+  }
+  if (v.losses.dropped[0] > 0) {
+    AddNote(cycle, "cupti_dropped",
+            "CUPTI dropped " + Plural(v.losses.dropped[0], "device record") +
+                " and does not say of which kind");
+  }
+  if (std::any_of(v.losses.is_unknown.begin(), v.losses.is_unknown.end(),
+                  [](bool unknown) { return unknown; })) {
+    AddNote(cycle, "drops_unknown", "CUPTI's count of dropped records could not be read");
+  }
+  uint64_t invalid = 0;
+  for (const uint64_t n : a.invalid()) invalid += n;
+  if (invalid > 0) {
+    AddNote(cycle, "impossible_stamps",
+            Plural(invalid, "device record") + " had impossible times and are counted, not drawn");
+  }
+  if (v.losses.lost_batches > 0) {
+    AddNote(cycle, "lost_batches",
+            Plural(v.losses.lost_batches, "batch") + " never reached the collector");
+  }
+  if (cycle->joins.launches_without_device_work.value_or(0) > 0) {
+    AddNote(cycle, "launches_without_device_work",
+            Plural(*cycle->joins.launches_without_device_work, "launch") +
+                " have no device record; their steps are marked incomplete");
+  }
+}
+
+void FillCost(const v1::CycleReport& report, Cycle* cycle) {
+  const auto& c = report.cost();
+  const bool is_measured = c.callback_ns_measured();
+  if (is_measured) cycle->cost.callback_ns = c.callback_ns();
+  cycle->cost.callbacks = c.callbacks();
+  cycle->cost.arm_wait_ns = c.arm_wait_ns();
+  cycle->cost.arm_ns = c.arm_ns();
+  cycle->cost.drain_cpu_ns = c.drain_cpu_ns();
+  if (c.host_bytes() != 0) cycle->cost.host_bytes = c.host_bytes();
+  if (!cycle->HostOnly()) cycle->cost.device_flush_age_ns = c.device_flush_age_ns();
+}
+
+void FillReport(const v1::CycleReport& report, Cycle* cycle) {
+  FillCost(report, cycle);
+  cycle->overlapping_steps = report.overlapping_steps();
+  const auto& steps = report.all_steps();
+  if (steps.count() > 0) {
+    cycle->all_steps = AllSteps{.count = steps.count()};
+    const int n = std::min(steps.index_size(), steps.duration_ns_size());
+    for (int i = 0; i < n; ++i) {
+      const auto collecting =
+          i < steps.collecting_size() ? static_cast<uint8_t>(steps.collecting(i)) : uint8_t{0};
+      cycle->all_steps.each.push_back({steps.index(i), steps.duration_ns(i), collecting});
+    }
+  }
+  for (const auto& top : report.top_ranges()) {
+    cycle->top_ranges.push_back({top.name(), top.domain(), top.count()});
+  }
+}
+
+// Complete: all that was planned ran, and the device's part of it arrived.
+bool IsComplete(const Verdict& v, const Cycle& cycle) {
+  const PendingCycle& p = *v.pending;
+  if (!p.closed || !p.active_end) return false;
+  const auto& schedule = cycle.session.schedule;
+  const bool was_planned = schedule.has_value();
+  const bool reached_plan = p.ended == "schedule" ||
+                            (was_planned && p.ended != "limit" && p.ended != "error" &&
+                             schedule->active == cycle.steps.size());
+  const bool ended_by_user = p.ended == "signal" || p.ended == "request" || p.ended == "exit";
+  if (!reached_plan && (was_planned || !ended_by_user)) return false;
+  if (p.report && p.report->launches_awaited_in_vain() > 0) return false;
+  if (cycle.joins.launches_without_device_work.value_or(0) > 0) return false;
+  return std::all_of(cycle.steps.begin(), cycle.steps.end(),
+                     [](const Step& s) { return s.complete; });
+}
+
+}  // namespace
+
+void FillVerdict(const Verdict& v, Cycle* cycle) {
+  const bool has_gpu = v.pending->report && v.pending->report->has_gpu();
+  cycle->gpu = has_gpu ? FromReport(v.pending->report->gpu()) : Inferred(v);
+  FillKinds(v, cycle);
+  if (v.pending->report) FillReport(*v.pending->report, cycle);
+  FillBalance(v, cycle);
+  BlankUnobserved(cycle);
+  FillJoins(v, cycle);
+  FillNotes(v, cycle);
+  cycle->complete = IsComplete(v, *cycle);
+}
+
+}  // namespace stepagent::model

@@ -1,0 +1,238 @@
+#include "collector/model/cycle_assembly.h"
+
+#include <algorithm>
+
+#include "collector/model/record_lists.h"
+
+namespace stepagent::model {
+namespace {
+
+// A device stamp further than this outside of what host times allow is impossible, not skewed.
+constexpr TimeNs kImpossibleNs = 1'000'000'000;
+
+}  // namespace
+
+void CycleAssembly::Run() {
+  PlaceSteps();
+  SetWindow();
+  PlaceCalls();
+  PlaceDevice(&store_.kernels, &cycle_.kernels, Activity::kKernel);
+  PlaceDevice(&store_.copies, &cycle_.copies, Activity::kMemcpy);
+  PlaceDevice(&store_.sets, &cycle_.sets, Activity::kMemset);
+  PlaceDevice(&store_.graph_launches, &cycle_.graph_launches, Activity::kNone);
+  PlaceSyncs();
+  PlaceMemories();
+  PlaceOverheads();
+  PlaceRanges();
+  PlaceMarks();
+  CountSteps();
+}
+
+void CycleAssembly::PlaceSteps() {
+  for (const auto& [process_index, step] : in_.pending->active_steps) cycle_.steps.push_back(step);
+  SortByBegin(&cycle_.steps);
+  for (size_t i = 0; i < cycle_.steps.size(); ++i) {
+    Step& step = cycle_.steps[i];
+    if (step.end_ns != 0) continue;
+    if (i + 1 < cycle_.steps.size()) {
+      step.end_ns = cycle_.steps[i + 1].begin_ns;  // its end was lost, but it was over by then
+    } else {
+      const TimeNs known = in_.pending->active_end.value_or(in_.last_host_ns);
+      step.end_ns = std::max(known, step.begin_ns);
+    }
+    step.complete = false;
+  }
+}
+
+void CycleAssembly::SetWindow() {
+  const PendingCycle& p = *in_.pending;
+  if (!cycle_.steps.empty()) {
+    cycle_.window_begin_ns = cycle_.steps.front().begin_ns;
+    cycle_.window_end_ns = cycle_.steps.back().end_ns;
+  } else {
+    cycle_.window_begin_ns = p.active_begin.value_or(0);
+    cycle_.window_end_ns = p.active_end.value_or(in_.last_host_ns);
+  }
+  cycle_.window_end_ns = std::max(cycle_.window_end_ns, cycle_.window_begin_ns);
+}
+
+int32_t CycleAssembly::StepAt(TimeNs t) const {
+  const auto after = std::upper_bound(cycle_.steps.begin(), cycle_.steps.end(), t,
+                                      [](TimeNs at, const Step& s) { return at < s.begin_ns; });
+  if (after == cycle_.steps.begin() || t >= (after - 1)->end_ns) return kNoStep;
+  return static_cast<int32_t>(after - cycle_.steps.begin()) - 1;
+}
+
+void CycleAssembly::PlaceCalls() {
+  for (const Ghost& ghost : ghosts_) {
+    index_.Add(ghost.correlation, ghost.begin_ns, JoinIndex::kOutside);
+  }
+  std::vector<Ghost> ghosts;
+  Extract(&store_.calls, [&](Call& call) {
+    if (InWindow(call.begin_ns)) {
+      call.step = StepAt(call.begin_ns);
+      cycle_.calls.push_back(call);
+      ++Written(ActivityOf(call.cls));
+    } else if (IsLater(call.begin_ns)) {
+      index_.Add(call.correlation, call.begin_ns, JoinIndex::kLater);
+      return false;
+    } else {
+      index_.Add(call.correlation, call.begin_ns, JoinIndex::kOutside);
+      ++OutOfWindow(ActivityOf(call.cls));
+    }
+    if (call.correlation != 0) ghosts.push_back({call.correlation, call.begin_ns});
+    return true;
+  });
+  // Only this cycle's calls can still get late device work; older ones had a whole cycle for it.
+  ghosts_ = std::move(ghosts);
+  SortByBegin(&cycle_.calls);
+  for (size_t i = 0; i < cycle_.calls.size(); ++i) {
+    const Call& call = cycle_.calls[i];
+    index_.Add(call.correlation, call.begin_ns, static_cast<int32_t>(i));
+  }
+  index_.Finish();
+  NumberFlows();
+}
+
+// A flow id equals the correlation where only one call of the cycle has it; the others get numbers
+// that no correlation of this cycle uses.
+void CycleAssembly::NumberFlows() {
+  std::vector<uint32_t> used;
+  used.reserve(cycle_.calls.size());
+  for (const Call& call : cycle_.calls) {
+    if (call.correlation != 0) used.push_back(call.correlation);
+  }
+  std::sort(used.begin(), used.end());
+  std::vector<uint32_t> given_twice;
+  uint32_t fresh = 0;
+  const auto next_fresh = [&] {
+    do {
+      ++fresh;
+    } while (std::binary_search(used.begin(), used.end(), fresh));
+    return fresh;
+  };
+  std::vector<uint32_t> repeated;
+  for (size_t i = 1; i < used.size(); ++i) {
+    if (used[i] == used[i - 1]) repeated.push_back(used[i]);
+  }
+  for (Call& call : cycle_.calls) {
+    const bool is_unique =
+        call.correlation != 0 &&
+        !std::binary_search(repeated.begin(), repeated.end(), call.correlation);
+    call.flow_id = is_unique ? call.correlation : next_fresh();
+  }
+}
+
+bool CycleAssembly::IsPossible(const DeviceItem& item, const Call* call) const {
+  if (item.end_ns < item.begin_ns) return false;
+  if (in_.last_host_ns != 0 && item.end_ns > in_.last_host_ns + kImpossibleNs) return false;
+  return call == nullptr || item.begin_ns >= call->begin_ns - kImpossibleNs;
+}
+
+// True when the item belongs to this cycle.
+template <typename Item>
+bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
+  if (where >= 0) {
+    Call& call = cycle_.calls[static_cast<size_t>(where)];
+    ++call.device_items;
+    item->call = where;
+    item->step = call.step;
+    item->flow_id = call.flow_id;
+    item->placed = item->placed && IsPossible(*item, &call);
+    const auto slack = static_cast<TimeNs>(in_.clock->ResidualNs().value_or(0));
+    if (item->placed && item->begin_ns + slack < call.begin_ns) ++before_launch_;
+    return true;
+  }
+  if (where == JoinIndex::kOutside) return false;
+  if (item->placed && !InWindow(item->begin_ns)) return false;
+  if (item->graph_id != 0) ++unknown_graph_;
+  ++without_launch_;
+  return true;
+}
+
+template <typename Item>
+void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, Activity kind) {
+  Extract(from, [&](Item& raw) {
+    Item item = raw;
+    if (item.placed) {
+      item.begin_ns = in_.clock->ToHost(raw.begin_ns);
+      item.end_ns = in_.clock->ToHost(raw.end_ns);
+    }
+    const int32_t where = index_.Find(
+        item.correlation, item.placed ? std::optional<TimeNs>(item.begin_ns) : std::nullopt);
+    const bool waits_for_launch = where == JoinIndex::kNone && item.placed &&
+                                  !InWindow(item.begin_ns) && IsLater(item.begin_ns);
+    if (where == JoinIndex::kLater || waits_for_launch) return false;
+    if (!PlaceJoined(&item, where)) {
+      ++OutOfWindow(kind);
+    } else {
+      ++(item.placed ? Written(kind) : Invalid(kind));
+      to->push_back(item);
+    }
+    return true;
+  });
+  SortByBegin(to);
+}
+
+void CycleAssembly::PlaceSyncs() {
+  Extract(&store_.syncs, [&](Sync& raw) {
+    Sync sync = raw;
+    sync.begin_ns = in_.clock->ToHost(raw.begin_ns);
+    sync.end_ns = std::max(in_.clock->ToHost(raw.end_ns), sync.begin_ns);
+    const int32_t where = index_.Find(sync.correlation, sync.begin_ns);
+    const bool in_window = InWindow(sync.begin_ns);
+    if (where == JoinIndex::kLater) return false;
+    if (where == JoinIndex::kNone && !in_window && IsLater(sync.begin_ns)) return false;
+    if (where >= 0) {
+      sync.call = where;
+      sync.step = cycle_.calls[static_cast<size_t>(where)].step;
+    } else if (where == JoinIndex::kOutside || !in_window) {
+      return true;
+    } else {
+      sync.step = StepAt(sync.begin_ns);
+    }
+    const auto device = in_.device_of_context->find(sync.context);
+    if (device != in_.device_of_context->end()) sync.device = static_cast<int32_t>(device->second);
+    cycle_.syncs.push_back(sync);
+    return true;
+  });
+  SortByBegin(&cycle_.syncs);
+}
+
+void CycleAssembly::PlaceMemories() {
+  Extract(&store_.memories, [&](MemoryEvent& raw) {
+    MemoryEvent event = raw;
+    event.at_ns = in_.clock->ToHost(raw.at_ns);
+    if (!InWindow(event.at_ns) && IsLater(event.at_ns)) return false;
+    if (!InWindow(event.at_ns)) {
+      ++OutOfWindow(Activity::kMemory);
+      return true;
+    }
+    const int32_t where = index_.Find(event.correlation, event.at_ns);
+    event.step = where >= 0 ? cycle_.calls[static_cast<size_t>(where)].step : StepAt(event.at_ns);
+    ++Written(Activity::kMemory);
+    cycle_.memories.push_back(event);
+    return true;
+  });
+  std::stable_sort(cycle_.memories.begin(), cycle_.memories.end(),
+                   [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
+}
+
+void CycleAssembly::PlaceOverheads() {
+  Extract(&store_.overheads, [&](Overhead& raw) {
+    Overhead overhead = raw;
+    overhead.begin_ns = in_.clock->ToHost(raw.begin_ns);
+    overhead.end_ns = std::max(in_.clock->ToHost(raw.end_ns), overhead.begin_ns);
+    if (!InWindow(overhead.begin_ns) && IsLater(overhead.begin_ns)) return false;
+    if (!InWindow(overhead.begin_ns)) {
+      ++OutOfWindow(Activity::kOverhead);
+    } else {
+      ++Written(Activity::kOverhead);
+      cycle_.overheads.push_back(overhead);
+    }
+    return true;
+  });
+  SortByBegin(&cycle_.overheads);
+}
+
+}  // namespace stepagent::model

@@ -1,0 +1,80 @@
+#pragma once
+// Puts one cycle together out of the store.
+//
+// Purpose: window, steps, joins, attribution, counts. What belongs to a later cycle stays in the
+// store; everything else leaves it, into the cycle or into a count.
+// Thread rule: one use, one thread. Failure rule: as builder.h says.
+#include <optional>
+#include <vector>
+
+#include "collector/model/clock_map.h"
+#include "collector/model/join_index.h"
+#include "collector/model/pending_cycle.h"
+#include "collector/model/range_matcher.h"
+#include "collector/model/store.h"
+
+namespace stepagent::model {
+
+struct AssemblyInput {
+  const PendingCycle* pending;
+  const Dictionary* dictionary;
+  const ClockMap* clock;              // prepared
+  const RangeMatcher* open_ranges;
+  const std::map<uint32_t, uint32_t>* device_of_context;
+  std::optional<TimeNs> later_from;   // records from here on are a later cycle's
+  TimeNs last_host_ns = 0;            // newest host time heard of, 0 unknown
+  std::string step_source;
+};
+
+class CycleAssembly {
+ public:
+  CycleAssembly(const AssemblyInput& in, Records* records, std::vector<Ghost>* ghosts, Cycle* cycle)
+      : in_(in), store_(*records), ghosts_(*ghosts), cycle_(*cycle) {}
+
+  void Run();
+  [[nodiscard]] const Counts& written() const { return written_; }
+  [[nodiscard]] const Counts& out_of_window() const { return out_of_window_; }
+  [[nodiscard]] const Counts& invalid() const { return invalid_; }
+  [[nodiscard]] uint64_t unclosed_ranges() const { return unclosed_ranges_; }
+  [[nodiscard]] uint64_t before_launch() const { return before_launch_; }
+  [[nodiscard]] uint64_t unknown_graph() const { return unknown_graph_; }
+  [[nodiscard]] uint64_t without_launch() const { return without_launch_; }
+
+ private:
+  void PlaceSteps();
+  void SetWindow();
+  void PlaceCalls();
+  void NumberFlows();
+  template <typename Item>
+  void PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, Activity kind);
+  template <typename Item>
+  bool PlaceJoined(Item* item, int32_t where);
+  [[nodiscard]] bool IsPossible(const DeviceItem& item, const Call* call) const;
+  void PlaceSyncs();
+  void PlaceMemories();
+  void PlaceOverheads();
+  void PlaceRanges();
+  void PlaceRange(const Range& range, bool is_open);
+  void MarkStepRanges();
+  void PlaceMarks();
+  void CountSteps();
+
+  [[nodiscard]] bool InWindow(TimeNs t) const {
+    return t >= cycle_.window_begin_ns && t < cycle_.window_end_ns;
+  }
+  [[nodiscard]] bool IsLater(TimeNs t) const { return in_.later_from && t >= *in_.later_from; }
+  [[nodiscard]] int32_t StepAt(TimeNs t) const;
+  uint64_t& Written(Activity a) { return written_[static_cast<size_t>(a)]; }
+  uint64_t& OutOfWindow(Activity a) { return out_of_window_[static_cast<size_t>(a)]; }
+  uint64_t& Invalid(Activity a) { return invalid_[static_cast<size_t>(a)]; }
+
+  const AssemblyInput& in_;
+  Records& store_;
+  std::vector<Ghost>& ghosts_;
+  Cycle& cycle_;
+  JoinIndex index_;
+  Counts written_{}, out_of_window_{}, invalid_{};
+  uint64_t unclosed_ranges_ = 0, before_launch_ = 0, unknown_graph_ = 0, without_launch_ = 0;
+};
+
+}  // namespace stepagent::model
