@@ -1,0 +1,217 @@
+#include "collector/writers/manifest.h"
+
+#include <optional>
+
+#include "collector/analysis/cost.h"
+#include "collector/writers/json_text.h"
+#include "collector/writers/output_file.h"
+#include "nlohmann/json.hpp"
+
+namespace stepagent::writers {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::Cycle;
+
+Json Count(const std::optional<uint64_t>& value) { return value ? Json(*value) : Json(nullptr); }
+Json Text(std::string_view bytes) { return ValidUtf8(bytes); }
+Json TextOrNull(std::string_view bytes) {
+  return bytes.empty() ? Json(nullptr) : Json(ValidUtf8(bytes));
+}
+Json KnownId(int32_t id) { return id < 0 ? Json(nullptr) : Json(id); }
+
+Json Session(const model::SessionInfo& s) {
+  Json labels = Json::object();
+  for (const auto& [key, value] : s.labels) labels[ValidUtf8(key)] = Text(value);
+  return {{"id", Text(s.id)},
+          {"run", Text(s.run)},
+          {"host", Text(s.host)},
+          {"pid", s.pid},
+          {"exe", Text(s.exe)},
+          {"title", Text(s.title)},
+          {"rank", KnownId(s.rank)},
+          {"rank_source", Text(s.rank_source)},
+          {"world_size", KnownId(s.world_size)},
+          {"local_rank", KnownId(s.local_rank)},
+          {"cuda_visible_devices",
+           s.cuda_visible_devices ? Text(*s.cuda_visible_devices) : Json(nullptr)},
+          {"start_unix_ns", s.base_unix_ns},
+          {"agent_version", Text(s.agent_version)},
+          {"labels", labels}};
+}
+
+Json Schedule(const std::optional<model::ScheduleSpec>& schedule) {
+  if (!schedule) return nullptr;
+  return {{"skip_first", schedule->skip_first}, {"wait", schedule->wait},
+          {"warmup", schedule->warmup},         {"active", schedule->active},
+          {"repeat", schedule->repeat},         {"skip_first_wait", schedule->skip_first_wait ? 1 : 0}};
+}
+
+// Launches are seen by CUPTI's callbacks: where those were not on, their number is not known.
+bool SeesLaunches(const Cycle& cycle) {
+  return !cycle.HostOnly() &&
+         cycle.kinds[static_cast<size_t>(model::Activity::kLaunch)].enabled;
+}
+
+Json Steps(const Cycle& cycle) {
+  Json out = Json::array();
+  for (const model::Step& step : cycle.steps) {
+    out.push_back({{"index", step.index},
+                   {"process_index", step.process_index},
+                   {"phase", "active"},
+                   {"begin_ns", step.begin_ns},
+                   {"end_ns", step.end_ns},
+                   {"complete", step.complete},
+                   {"contains_tracer_start", step.contains_tracer_start},
+                   {"partial", step.partial},
+                   {"launches", SeesLaunches(cycle) ? Json(step.launches) : Json(nullptr)},
+                   {"kernels", Count(step.kernels)},
+                   {"copies", Count(step.copies)},
+                   {"sets", Count(step.sets)}});
+  }
+  return out;
+}
+
+Json OutsideSteps(const Cycle& cycle) {
+  const model::OutsideSteps& o = cycle.outside_steps;
+  return {{"launches", SeesLaunches(cycle) ? Json(o.launches) : Json(nullptr)},
+          {"kernels", Count(o.kernels)},
+          {"copies", Count(o.copies)},
+          {"sets", Count(o.sets)}};
+}
+
+Json AllSteps(const model::AllSteps& all) {
+  Json each = Json::array();
+  for (const model::StepDuration& step : all.each) {
+    each.push_back({{"index", step.index}, {"dur_ns", step.dur_ns}});
+  }
+  return {{"count", all.count}, {"each", each}};
+}
+
+// CUPTI's and CUDA's integers, 13000 for 13.0: null where none was found.
+Json Version(uint32_t version) { return version == 0 ? Json(nullptr) : Json(version); }
+
+Json Gpu(const Cycle& cycle) {
+  Json devices = Json::array();
+  for (const model::DeviceInfo& device : cycle.devices) {
+    devices.push_back({{"ordinal", device.ordinal},
+                       {"name", Text(device.name)},
+                       {"uuid", TextOrNull(device.uuid)}});
+  }
+  const model::Gpu& gpu = cycle.gpu;
+  return {{"status", gpu.status},
+          {"reason", TextOrNull(gpu.reason)},
+          {"reason_code", TextOrNull(gpu.reason_code)},
+          {"driver_version", Version(gpu.driver_version)},
+          {"cupti_version", Version(gpu.cupti_version)},
+          {"cupti_path", TextOrNull(gpu.cupti_path)},
+          {"cupti_choice", TextOrNull(gpu.cupti_choice)},
+          {"holder", TextOrNull(gpu.holder)},
+          {"graph_level", TextOrNull(gpu.graph_level)},
+          {"devices", devices}};
+}
+
+Json Kinds(const Cycle& cycle) {
+  Json out = Json::object();
+  for (size_t i = 1; i < model::kActivityCount; ++i) {
+    const model::KindStatus& kind = cycle.kinds[i];
+    out[std::string(model::ActivityName(static_cast<model::Activity>(i)))] = {
+        {"requested", kind.requested},
+        {"enabled", kind.enabled},
+        {"observed", Count(kind.observed)},
+        {"error", TextOrNull(kind.error)}};
+  }
+  return out;
+}
+
+Json Balance(const Cycle& cycle) {
+  Json out = Json::object();
+  for (size_t i = 1; i < model::kActivityCount; ++i) {
+    const model::Balance& b = cycle.balance[i];
+    out[std::string(model::ActivityName(static_cast<model::Activity>(i)))] = {
+        {"produced", Count(b.produced)},
+        {"written", Count(b.written)},
+        {"dropped", Count(b.dropped)},
+        {"out_of_window", Count(b.out_of_window)},
+        {"invalid", Count(b.invalid)}};
+  }
+  return out;
+}
+
+Json Joins(const model::Joins& j) {
+  return {{"launches", Count(j.launches)},
+          {"failed", Count(j.failed)},
+          {"captured", Count(j.captured)},
+          {"launches_without_device_work", Count(j.launches_without_device_work)},
+          {"device_work_without_launch", Count(j.device_work_without_launch)}};
+}
+
+Json Notes(const Cycle& cycle) {
+  Json out = Json::array();
+  for (const model::Note& note : cycle.notes) {
+    out.push_back({{"code", Text(note.code)}, {"text", Text(note.text)}});
+  }
+  return out;
+}
+
+std::string RelativeTo(const std::string& path, const std::string& dir) {
+  if (!path.starts_with(dir)) return path;
+  const size_t rest = path.find_first_not_of('/', dir.size());
+  return rest == std::string::npos ? path : path.substr(rest);
+}
+
+Json Files(const std::vector<WrittenFile>& files, const std::string& run_dir) {
+  Json out = Json::array();
+  for (const WrittenFile& file : files) {
+    out.push_back({{"name", Text(RelativeTo(file.path, run_dir))},
+                   {"format", file.format},
+                   {"bytes", file.bytes},
+                   {"events", file.events},
+                   {"sha256", file.sha256}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
+                   const std::string& run_dir) {
+  return {{"schema", "stepagent.manifest/1"},
+          {"session", Session(cycle.session)},
+          {"cycle",
+           {{"index", cycle.index},
+            {"complete", cycle.complete},
+            {"ended", cycle.ended},
+            {"reason", TextOrNull(cycle.reason)}}},
+          {"window", {{"begin_ns", cycle.window_begin_ns}, {"end_ns", cycle.window_end_ns}}},
+          {"schedule", Schedule(cycle.session.schedule)},
+          {"step_source", TextOrNull(cycle.session.step_source)},
+          {"step_extent", TextOrNull(cycle.session.step_extent)},
+          {"steps", Steps(cycle)},
+          {"outside_steps", OutsideSteps(cycle)},
+          {"overlapping_steps", cycle.overlapping_steps},
+          {"all_steps", AllSteps(cycle.all_steps)},
+          {"gpu", Gpu(cycle)},
+          {"kinds", Kinds(cycle)},
+          {"balance", Balance(cycle)},
+          {"joins", Joins(cycle.joins)},
+          {"clock",
+           {{"host", cycle.session.clock_host},
+            {"base_unix_ns", cycle.session.base_unix_ns},
+            {"device_residual_ns", Count(cycle.device_residual_ns)}}},
+          {"cost", analysis::CostOf(cycle)},
+          {"notes", Notes(cycle)},
+          {"files", Files(files, run_dir)}};
+}
+
+WriteResult WriteManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
+                          const std::string& cycle_dir, const std::string& run_dir) {
+  WrittenFile written{cycle_dir + "/manifest.json", "manifest", 0, 0, ""};
+  const std::string text =
+      BuildManifest(cycle, files, run_dir).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string error = WriteWholeFile(written.path, text, &written.bytes, &written.sha256);
+  if (!error.empty()) return {false, error, {}};
+  return {true, "", {written}};
+}
+
+}  // namespace stepagent::writers
