@@ -22,6 +22,7 @@ struct stepagent_stub stepagent_stub_state = {
 
 enum { kPathBytes = 4096, kForkWaitMs = 100 };
 static char own_path[kPathBytes];
+static char start_dir[kPathBytes];
 static int disabled = 1;
 static stepagent_word loading; /* threads inside dlopen of the core */
 static _Atomic(void*) core;
@@ -52,8 +53,9 @@ static int learn_own_path(void) {
   if (name == NULL || *name == '\0') return 0;
   size_t used = 0;
   if (*name != '/') {
-    if (getcwd(own_path, kPathBytes - 1) == NULL) return 0;
-    used = strlen(own_path);
+    used = strlen(start_dir);
+    if (used == 0 || used + 2 > kPathBytes) return 0;
+    memcpy(own_path, start_dir, used);
     own_path[used++] = '/';
   }
   const size_t length = strlen(name);
@@ -89,8 +91,11 @@ __attribute__((constructor)) static void start(void) {
   if (getauxval(AT_SECURE) != 0) return;
   const char* disable = stepagent_env("STEPAGENT_DISABLE");
   if (is_set(disable) && strcmp(disable, "0") != 0) return;
+  /* A relative --out means this folder, whatever the program changes to later. */
+  if (getcwd(start_dir, kPathBytes) == NULL) start_dir[0] = '\0';
   if (!learn_own_path()) return;
   disabled = 0;
+  stepagent_stub_state.start_dir = start_dir;
   stepagent_stub_state.path = own_path;
   if (!is_set(stepagent_env("CUDA_INJECTION64_PATH"))) {
     stepagent_env_add("CUDA_INJECTION64_PATH", own_path);

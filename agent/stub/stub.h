@@ -33,6 +33,7 @@ struct stepagent_stub {
   stepagent_word signals;      /* toggles received, counted by the handler */
   stepagent_word_pointer wake; /* futex word of the core's thread; the handler bumps and wakes it */
   const char* path;            /* absolute path of this file */
+  const char* start_dir;       /* working directory when the process started; "" unknown */
   int signal_number;           /* installed signal; 0 none */
   int signal_taken;            /* the application had its own disposition: we left it */
   /* Installs the handler for `number` where the disposition is the default. 0 done, -1 not. */

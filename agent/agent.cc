@@ -1,0 +1,274 @@
+// The body of the thread `stepagent`, and what application threads may ask of it.
+#include "agent/agent.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "agent/core/clock.h"
+#include "agent/core/phase_words.h"
+#include "agent/guard/log.h"
+#include "agent/nvtx/nvtx_entry.h"
+#include "proto/frame.h"
+
+namespace stepagent::agent {
+namespace {
+
+using core::Ended;
+using core::Gate;
+using core::HostClock;
+using core::Phase;
+using proto::LogLevel;
+
+// The drain polls this often while recording: rings hold about four times as much (ring_registry.h).
+constexpr uint64_t kPollNs = 1'000'000;
+constexpr uint64_t kNoStepsAfterNs = 60'000'000'000;
+// An exit with nothing open is held this long at most, to say goodbye.
+constexpr uint64_t kGoodbyeNs = 20'000'000;
+
+uint64_t Earlier(uint64_t a, uint64_t b) {
+  if (a == 0 || b == 0) return a + b;
+  return std::min(a, b);
+}
+
+}  // namespace
+
+void* Agent::ThreadBody(void* self) {
+  auto* agent = static_cast<Agent*>(self);
+  std::atomic<uint32_t>* wake = &core::g_words->wake;
+  for (;;) {
+    const uint32_t seen = wake->load(std::memory_order_acquire);
+    const uint64_t now = HostClock::MonotonicNs();
+    uint64_t next = 0;
+    try {
+      next = agent->RunOnce(now);
+    } catch (...) {
+      next = now + kPollNs;  // out of memory: try again, nothing of the application's is held
+    }
+    if (agent->left_.load(std::memory_order_relaxed) != 0) return nullptr;
+    const uint64_t after = HostClock::MonotonicNs();
+    if (next != 0 && next <= after) continue;
+    core::FutexWait(wake, seen, next == 0 ? 0 : next - after);
+  }
+}
+
+uint64_t Agent::RunOnce(uint64_t now_ns) {
+  PollSignals(now_ns);
+  PollRequests(now_ns);
+  PollCollector();
+  uint64_t next = 0;
+  if (source_ != nullptr) {
+    source_->Poll(now_ns);
+    next = source_->NextWake(now_ns);
+  }
+  next = Earlier(next, Record(now_ns));
+  next = Earlier(next, WatchForSteps(now_ns));
+  if (stop_at_ns_ != 0 && now_ns >= stop_at_ns_) {
+    stop_at_ns_ = 0;
+    (void)Gate().Stop(Ended::kRequest, /*at_once=*/true, HostClock::Ticks());
+    next = now_ns + kPollNs;
+  }
+  next = Earlier(next, stop_at_ns_);
+  LogPhase();
+  if (leaving_.load(std::memory_order_acquire) != 0) {
+    Leave(now_ns);
+    next = now_ns + kPollNs;
+  }
+  return next;
+}
+
+uint64_t Agent::Record(uint64_t now_ns) {
+  drainer_->RunOnce(now_ns, controller_->IsArmed());
+  const uint64_t next = controller_->RunOnce(now_ns);
+  const bool is_busy = controller_->IsRecording() || Gate().snapshot().wants_device ||
+                       !drainer_->builder().empty();
+  return is_busy ? Earlier(next, now_ns + kPollNs) : next;
+}
+
+void Agent::OnGateEvent(const core::GateEvent& event) {
+  if (event.kind == core::GateEvent::Kind::kWarmupBegin) {
+    cycles_begun_ = event.cycle + 1;
+    ConnectCollector();
+  }
+  controller_->OnGateEvent(event, HostClock::MonotonicNs());
+}
+
+void Agent::ConnectCollector() {
+  session_begun_.store(1, std::memory_order_release);
+  if (connected_once_) return;
+  connected_once_ = true;
+  const std::string address = CollectorAddressText();
+  if (capture_.collector == "auto") {
+    const std::string problem = drain::io::StartCollector(CollectorProgram(), address,
+                                                          settings_.out, identity_.run, environment_);
+    if (!problem.empty()) {
+      last_error_ = "the collector could not be started: " + problem;
+      guard::Log(LogLevel::kWarn, last_error_);
+    }
+  }
+  uplink_->SetCollector(address, EncodeHello());
+}
+
+void Agent::PollSignals(uint64_t now_ns) {
+  const uint32_t signals = stub_->signals.load(std::memory_order_acquire);
+  const uint32_t fresh = signals - signals_seen_;
+  if (fresh == 0) return;
+  signals_seen_ = signals;
+  if (settings_.step.kind == proto::StepSetting::Kind::kSignal && source_ != nullptr) {
+    source_->OnSignals(fresh, HostClock::Ticks());
+    return;
+  }
+  ApplyToggle(toggle_->OnRequest(now_ns, Gate().snapshot().phase), Ended::kSignal);
+}
+
+void Agent::PollCollector() {
+  for (drain::io::WrittenCycle& cycle : uplink_->TakeWritten()) {
+    ++cycles_written_;
+    if (!cycle.error.empty()) {
+      last_error_ = "cycle " + std::to_string(cycle.cycle) + ": " + cycle.error;
+      guard::Log(LogLevel::kWarn, last_error_);
+    }
+    for (std::string& file : cycle.files) {
+      guard::Log(LogLevel::kInfo, "written: " + file);
+      if (written_.size() < drain::kMaxListEntries) written_.push_back(std::move(file));
+    }
+  }
+  const drain::io::Uplink::Status status = uplink_->status();
+  const std::string& trouble = status.refusal.empty() ? status.last_error : status.refusal;
+  if (connected_once_ && !trouble.empty() && trouble != reported_trouble_) {
+    reported_trouble_ = trouble;
+    last_error_ = "collector: " + trouble;
+    // One started a moment ago needs some ms before it listens: only a lasting failure is news.
+    const bool is_starting = capture_.collector == "auto" && status.refusal.empty();
+    guard::Log(is_starting ? LogLevel::kInfo : LogLevel::kWarn, last_error_);
+  }
+  if (status.stopped_by_collector && !throttled_) {
+    throttled_ = true;
+    last_error_ = "recording stopped: " + status.throttle_reason;
+    guard::Log(LogLevel::kWarn, last_error_);
+    (void)Gate().Stop(Ended::kLimit, /*at_once=*/true, HostClock::Ticks());
+  }
+}
+
+// A schedule that waits for steps that never come is the commonest mistake: say so once.
+uint64_t Agent::WatchForSteps(uint64_t now_ns) {
+  if (!has_step_source_ || watch_said_ || !controller_->HasCuda()) return 0;
+  const core::StepGate::Snapshot gate = Gate().snapshot();
+  if (gate.process_index != 0 || gate.step_open || gate.phase != Phase::kWaiting) return 0;
+  if (watch_at_ns_ == 0) watch_at_ns_ = now_ns + kNoStepsAfterNs;
+  if (now_ns < watch_at_ns_) return watch_at_ns_;
+  watch_said_ = true;
+  last_error_ = NoStepsLine();
+  guard::Log(LogLevel::kWarn, last_error_);
+  return 0;
+}
+
+std::string Agent::NoStepsLine() const {
+  std::string line = "no step seen: looked for " + capture_.step.Text() + "; ";
+  const std::vector<drain::NameCountRow> seen = TopRangeRows(10);
+  if (seen.empty()) return line + "the program emits no NVTX ranges (try --step every:1s)";
+  line += "ranges seen:";
+  for (const drain::NameCountRow& row : seen) {
+    proto::StepSetting step;
+    step.kind = proto::StepSetting::Kind::kNvtx;
+    step.name = row.name;
+    step.domain = row.domain;
+    line += " --step '" + step.Text() + "' (" + std::to_string(row.count) + ")";
+  }
+  return line;
+}
+
+void Agent::LogPhase() {
+  const core::StepGate::Snapshot gate = Gate().snapshot();
+  if (gate.phase == logged_phase_) return;
+  logged_phase_ = gate.phase;
+  if (!guard::WouldLog(LogLevel::kInfo)) return;
+  guard::Log(LogLevel::kInfo, std::string(core::PhaseName(gate.phase)) + " (step " +
+                                  std::to_string(gate.process_index) + ", cycles begun " +
+                                  std::to_string(gate.cycle) + ")");
+}
+
+// --- application threads ----------------------------------------------------------------------
+
+void Agent::OnCuda() {
+  if (inert_) return;
+  controller_->OnCuda();
+  core::BumpAndWake(&core::g_words->wake);
+}
+
+int Agent::OnNvtx(void* get_export_table) {
+  return inert_ ? 0 : nvtx::Attach(get_export_table);
+}
+
+void Agent::OnProfiler(bool start) {
+  if (inert_ || settings_.arm != proto::ArmMode::kCudaProfilerApi) return;
+  if (!start) {
+    (void)Gate().Stop(Ended::kRequest, /*at_once=*/true, HostClock::Ticks());
+  } else if (Gate().ArmWhole(HostClock::Ticks()) == core::StepGate::Verdict::kOk &&
+             controller_->HasCuda()) {
+    // The caller's next launch belongs to the window: give arming the same bounded time as a step.
+    core::FutexWait(&core::g_words->armed, 0, settings_.arm_wait_ns);
+  }
+  core::BumpAndWake(&core::g_words->wake);
+}
+
+void Agent::OnExit() {
+  if (inert_ || leaving_.exchange(1) != 0) return;
+  if (session_begun_.load(std::memory_order_acquire) == 0) {
+    if (has_step_source_ && capture_.arm == proto::ArmMode::kStart) {
+      const core::StepGate::Snapshot gate = Gate().snapshot();
+      if (gate.process_index == 0) {
+        guard::Log(LogLevel::kWarn, NoStepsLine());
+      } else if (gate.steps_until_collecting != UINT64_MAX && gate.cycle == 0) {
+        guard::Log(LogLevel::kWarn, "nothing recorded: the program ended after " +
+                                        std::to_string(gate.process_index) +
+                                        " steps, before the first warmup");
+      }
+    }
+    return;
+  }
+  // The thread decides when it is done, mostly at once; this is the bound should it be stuck.
+  leave_deadline_ns_.store(HostClock::MonotonicNs() + settings_.exit_wait_ns,
+                           std::memory_order_release);
+  leaving_.store(2, std::memory_order_release);
+  core::BumpAndWake(&core::g_words->wake);
+  for (;;) {
+    const uint64_t now = HostClock::MonotonicNs();
+    const uint64_t deadline = leave_deadline_ns_.load(std::memory_order_relaxed);
+    if (left_.load(std::memory_order_acquire) != 0 || now >= deadline) return;
+    core::FutexWait(&left_, 0, deadline - now);
+  }
+}
+
+// Called each round once the application is at exit, until left_ is set.
+void Agent::Leave(uint64_t now_ns) {
+  if (leaving_.load(std::memory_order_acquire) != 2) return;
+  const uint64_t deadline = leave_deadline_ns_.load(std::memory_order_acquire);
+  if (!leave_begun_) {
+    leave_begun_ = true;
+    leave_had_cycle_ = controller_->IsRecording() || Gate().snapshot().wants_device;
+    (void)Gate().Stop(Ended::kExit, /*at_once=*/true, HostClock::Ticks());
+    controller_->SetGrace(settings_.exit_wait_ns / 2);
+    Record(now_ns);
+  }
+  if (controller_->IsRecording() && now_ns < deadline) return;
+  if (!goodbye_sent_) {
+    goodbye_sent_ = true;
+    drainer_->Flush(now_ns);
+    (void)uplink_->Submit(static_cast<uint8_t>(proto::FrameType::kGoodbye),
+                          drain::EncodeGoodbye("exit", drainer_->EncodeLossReport(),
+                                               drainer_->last_sequence()),
+                          drainer_->last_sequence() + 1, {});
+  }
+  const drain::io::Uplink::Status link = uplink_->status();
+  const bool awaits_file = leave_had_cycle_ && cycles_written_ < controller_->cycles_closed();
+  // A collector started a moment ago may not listen yet: what is queued is part of an open cycle.
+  const bool is_unsent = link.queued_bytes != 0 && link.refusal.empty();
+  if ((awaits_file || is_unsent) && now_ns < deadline) return;
+  const uint64_t left = now_ns < deadline ? deadline - now_ns : 0;
+  uplink_->Finish(std::min(left, kGoodbyeNs));
+  left_.store(1, std::memory_order_release);
+  core::BumpAndWake(&left_);
+}
+
+}  // namespace stepagent::agent

@@ -1,0 +1,116 @@
+// What the agent tells others about itself: Hello, status, where its collector is.
+#include <unistd.h>
+
+#include <map>
+
+#include "agent/agent.h"
+#include "agent/core/clock.h"
+#include "proto/address.h"
+
+namespace stepagent::agent {
+namespace {
+
+using core::HostClock;
+
+std::vector<std::string> ActivityNames(uint32_t bits) {
+  std::vector<std::string> names;
+  for (uint32_t activity = 1; activity < drain::kActivityKinds; ++activity) {
+    if ((bits & proto::ActivityBit(activity)) != 0) names.emplace_back(proto::ActivityText(activity));
+  }
+  return names;
+}
+
+std::string Folder(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+}  // namespace
+
+std::string Agent::EncodeHello() const {
+  drain::HelloData hello;
+  hello.agent_version = STEPAGENT_VERSION;
+  hello.identity = {identity_.run, identity_.session, identity_.host, identity_.rank};
+  hello.pid = static_cast<uint32_t>(getpid());
+  hello.ppid = static_cast<uint32_t>(getppid());
+  hello.exe = identity_.exe;
+  hello.exe_path = identity_.exe_path;
+  hello.title = ReadTitle();
+  hello.argv = identity_.argv;
+  hello.rank_source = identity_.rank_source;
+  hello.rank_conflicts = identity_.rank_conflicts;
+  hello.world_size = identity_.world_size;
+  hello.local_rank = identity_.local_rank;
+  if (identity_.has_cuda_visible_devices) {
+    hello.cuda_visible_devices = identity_.cuda_visible_devices;
+  }
+  hello.clock_host = HostClock::SourceName();
+  hello.base_unix_ns = HostClock::base_unix_ns();
+  hello.base_mono_ns = HostClock::base_mono_ns();
+  if (capture_.schedule) {
+    const proto::ScheduleSetting& s = *capture_.schedule;
+    hello.schedule = {s.skip_first, s.wait, s.warmup, s.active, s.repeat, s.skip_first_wait};
+  }
+  hello.step_source = capture_.step.Text();
+  hello.step_extent = capture_.step_extent == proto::StepExtent::kPeriod ? "period" : "range";
+  hello.settings = proto::SettingsText(capture_);
+  hello.labels = capture_.labels;
+  hello.out = capture_.out;
+  if (identity_.run_given) hello.run_dir = identity_.run;
+  hello.formats = capture_.formats;
+  hello.redact = capture_.redact;
+  hello.activities = ActivityNames(capture_.activities);
+  hello.require = ActivityNames(capture_.require);
+  hello.process_start_ticks = identity_.process_start_ticks;
+  hello.max_traces = capture_.max_traces;
+  hello.max_bytes = capture_.max_bytes;
+  return drain::EncodeHello(hello);
+}
+
+// Beside the library's folder, wherever the prefix was moved to.
+std::string Agent::CollectorProgram() const {
+  const std::string lib = Folder(stub_->path);
+  for (const char* way : {"/../bin/stepcollector", "/stepcollector", "/../../bin/stepcollector",
+                          "/../../../bin/stepcollector"}) {
+    const std::string path = lib + way;
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return lib + "/../bin/stepcollector";
+}
+
+std::string Agent::CollectorAddressText() const {
+  const std::string& given = capture_.collector;
+  if (given == "auto") {
+    return proto::CollectorAddress(control_folder_, geteuid(), identity_.run).Text();
+  }
+  if (given.empty() || given[0] == '/' || given[0] == '@') return given;
+  return std::string(stub_->start_dir == nullptr ? "" : stub_->start_dir) + "/" + given;
+}
+
+drain::AgentStatusData Agent::Status() {
+  const core::StepGate::Snapshot gate = core::Gate().snapshot();
+  const drain::io::Uplink::Status link = uplink_->status();
+  drain::AgentStatusData status;
+  status.pid = static_cast<uint32_t>(getpid());
+  status.title = ReadTitle();
+  status.exe = identity_.exe;
+  status.rank = identity_.rank;
+  status.session = identity_.session;
+  status.run = identity_.run;
+  status.phase = static_cast<uint32_t>(gate.phase);
+  status.step = gate.process_index;
+  status.cycle = cycles_begun_;
+  status.records = drainer_->records();
+  status.last_error = last_error_;
+  status.session_dir = link.session_dir;
+  status.busy_count = busy_count_;
+  status.written = written_;
+  status.step_source = capture_.step.Text();
+  status.top_ranges = TopRangeRows(10);
+  status.has_cuda = controller_->HasCuda();
+  status.cycles_written = cycles_written_;
+  status.signal_off = settings_.signal_number != 0 && stub_->signal_is_ours() == 0;
+  return status;
+}
+
+}  // namespace stepagent::agent

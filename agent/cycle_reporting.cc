@@ -1,0 +1,117 @@
+// The report of a cycle: what only the agent knows, gathered when its tail is in.
+#include <string_view>
+#include <utility>
+
+#include "agent/core/clock.h"
+#include "agent/core/name_table.h"
+#include "agent/core/ring_registry.h"
+#include "agent/nvtx/nvtx_entry.h"
+#include "agent/phase_controller.h"
+
+namespace stepagent::agent {
+namespace {
+
+using core::HostClock;
+using cupti::GpuState;
+
+uint64_t TicksToNs(uint64_t ticks) {
+  const uint64_t base = HostClock::Ticks();
+  return static_cast<uint64_t>(HostClock::ToNs(base + ticks) - HostClock::ToNs(base));
+}
+
+constexpr uint32_t kLastActivity = 8;  // batch.proto Activity
+constexpr uint32_t kNvtx = 6;
+constexpr uint32_t kTopRanges = 10;
+
+}  // namespace
+
+drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail_ns,
+                                                   uint64_t in_vain) {
+  drain::CycleReportData report;
+  report.cycle = cycle;
+  report.tail_wait_ns = tail_ns;
+  report.launches_awaited_in_vain = in_vain;
+  DescribeGpu(&report);
+  DescribeKinds(&report);
+  const cupti::BackendCounters counters = backend_->counters();
+  report.cost.callbacks = counters.callbacks - callbacks_before_;
+  report.cost.callback_ns = TicksToNs(counters.callback_ticks - callback_ticks_before_);
+  report.cost.callback_ns_measured = report.cost.callbacks != 0;
+  report.cost.arm_wait_ns = gate_->arm_wait_ns() - arm_wait_before_;
+  report.cost.arm_ns = arm_ns_;
+  report.cost.host_bytes = core::RingRegistry::bytes() + counters.buffer_bytes;
+  report.foreign_buffers = counters.foreign_buffers;
+  report.truncated_names = core::NameTable::truncated();
+  report.overlapping_steps = gate_->snapshot().overlapping;
+  report.unmatched_ends = nvtx::counters().unmatched_ends;
+  FillAllSteps(&report);
+  report.top_ranges = TopRangeRows(kTopRanges);
+  return report;
+}
+
+void PhaseController::FillAllSteps(drain::CycleReportData* report) {
+  std::vector<core::StepGate::StepDuration> rows(2 * core::StepGate::kKeptDurations);
+  const uint32_t count =
+      gate_->CopyDurations(rows.data(), static_cast<uint32_t>(rows.size()), &report->steps_ended);
+  report->all_steps.reserve(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    report->all_steps.push_back({rows[i].index, TicksToNs(rows[i].ticks), rows[i].collecting});
+  }
+}
+
+std::vector<drain::NameCountRow> TopRangeRows(uint32_t most) {
+  std::vector<nvtx::SeenRange> seen(most);
+  const uint32_t count = nvtx::TopRanges(seen.data(), most);
+  std::vector<drain::NameCountRow> rows;
+  for (uint32_t i = 0; i < count; ++i) {
+    rows.push_back({std::string(core::NameTable::Text(seen[i].name)),
+                    std::string(core::NameTable::Text(seen[i].domain)), seen[i].count});
+  }
+  return rows;
+}
+
+void PhaseController::DescribeGpu(drain::CycleReportData* report) {
+  GpuState& state = report->gpu;
+  if ((options_.activities & kDeviceKinds) == 0) {
+    state.reason_code = "not_asked";
+    state.reason = "no device activity was asked for (--activities)";
+  } else if (!has_cuda_.load(std::memory_order_acquire)) {
+    state.reason_code = "no_driver";
+    state.reason = backend_->CudaIsMapped()
+                       ? "CUDA was never initialised in this process"
+                       : "no CUDA driver library (libcuda.so.1) was loaded into this process";
+  } else {
+    state = backend_->state();
+  }
+  if (state.graph_level.empty()) state.graph_level = options_.graph_nodes ? "node" : "graph";
+}
+
+// One row per activity, also for those that CUPTI was never asked for.
+void PhaseController::DescribeKinds(drain::CycleReportData* report) {
+  if (has_cuda_.load(std::memory_order_acquire)) report->kinds = backend_->kinds();
+  for (uint32_t activity = 1; activity <= kLastActivity; ++activity) {
+    bool is_there = false;
+    for (const cupti::KindState& kind : report->kinds) is_there |= kind.activity == activity;
+    if (is_there) continue;
+    cupti::KindState kind;
+    kind.activity = activity;
+    kind.requested = (options_.activities & proto::ActivityBit(activity)) != 0;
+    kind.enabled = kind.requested && activity == kNvtx;
+    if (kind.requested && !kind.enabled) kind.error = report->gpu.reason;
+    report->kinds.push_back(std::move(kind));
+  }
+}
+
+void PhaseController::NoteResult(const drain::CycleReportData& report) {
+  unmet_ = 0;
+  for (const cupti::KindState& kind : report.kinds) {
+    const uint32_t bit = proto::ActivityBit(kind.activity);
+    if ((options_.require & bit) != 0 && !kind.enabled) unmet_ |= bit;
+  }
+  const bool wanted = (options_.activities & kDeviceKinds) != 0;
+  if (wanted && report.gpu.status == GpuState::Status::kUnavailable) {
+    last_error_ = "host only: " + report.gpu.reason;
+  }
+}
+
+}  // namespace stepagent::agent

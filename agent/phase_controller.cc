@@ -1,0 +1,261 @@
+#include "agent/phase_controller.h"
+
+#include <algorithm>
+
+#include "agent/core/clock.h"
+#include "agent/guard/log.h"
+#include "proto/settings.h"
+
+namespace stepagent::agent {
+namespace {
+
+using core::HostClock;
+
+// Work that has not come back this long after its window's end is reported as not observed.
+constexpr uint64_t kGraceNs = 5'000'000'000;
+// A plain flush returns nothing while the front buffer holds unfinished work, so ask soon at first,
+// then seldom.
+constexpr uint64_t kFirstFlushPauseNs = 2'000'000;
+constexpr uint64_t kLongestFlushPauseNs = 100'000'000;
+// While recording: how old a record in a half-filled CUPTI buffer may get.
+constexpr uint64_t kActiveFlushNs = 1'000'000'000;
+// Subscribing costs tens of ms: not worth giving up the slot for a shorter wait.
+constexpr uint64_t kReleaseAfterNs = 2'000'000'000;
+
+// batch.proto CycleEvent.Kind
+constexpr uint32_t kArmedEvent = 2, kClosedEvent = 5;
+
+class MutexLock {
+ public:
+  explicit MutexLock(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
+  ~MutexLock() { pthread_mutex_unlock(mutex_); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  pthread_mutex_t* const mutex_;
+};
+
+}  // namespace
+
+PhaseController::PhaseController(core::StepGate* gate, cupti::CuptiBackend* backend)
+    : gate_(gate), backend_(backend), grace_ns_(kGraceNs) {}
+
+void PhaseController::OnCuda() {
+  MutexLock lock(&arm_mutex_);
+  backend_->NoteCuda();
+  has_cuda_.store(true, std::memory_order_release);
+  gate_->SetCudaPresent(true);
+  // Work launched right after this call belongs to the open window: arm before it can come.
+  if (gate_->snapshot().wants_device && !backend_->IsArmed()) ArmLocked();
+}
+
+void PhaseController::ArmLocked() {
+  if ((options_.activities & kDeviceKinds) == 0 || arm_tried_) {
+    gate_->SetArmed(false, HostClock::Ticks());
+    return;
+  }
+  arm_tried_ = true;
+  const uint64_t begin = HostClock::MonotonicNs();
+  cupti::ArmRequest request;
+  request.activities = options_.activities;
+  request.graph_nodes = options_.graph_nodes;
+  request.native_stacks = options_.native_stacks;
+  backend_->Arm(request);
+  arm_ns_ = HostClock::MonotonicNs() - begin;
+  const uint64_t now = HostClock::Ticks();
+  gate_->SetArmed(backend_->IsArmed(), now);
+  armed_at_ticks_ = backend_->IsArmed() ? now : 0;
+  if (!backend_->IsArmed()) last_error_ = backend_->state().reason;
+}
+
+void PhaseController::ArmIfWanted(const core::StepGate::Snapshot& gate) {
+  MutexLock lock(&arm_mutex_);
+  if (!gate.wants_device) return;
+  if (backend_->IsArmed()) {
+    if (!callbacks_on_) backend_->EnableCallbacks();
+    if (!callbacks_on_) gate_->SetArmed(true, HostClock::Ticks());
+    callbacks_on_ = true;
+    return;
+  }
+  if (!has_cuda_ || arm_tried_) return;
+  ArmLocked();
+  callbacks_on_ = backend_->IsArmed();
+}
+
+void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns) {
+  using Kind = core::GateEvent::Kind;
+  switch (event.kind) {
+    case Kind::kWarmupBegin:
+      BeginCycle(event.cycle);
+      break;
+    case Kind::kActiveBegin:
+      window_begin_ticks_ = event.ticks;
+      break;
+    case Kind::kActiveEnd:
+      recording_ = false;
+      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, false});
+      gate_->SetTailPending(true);
+      break;
+    case Kind::kCancelled:
+      recording_ = false;
+      cancelled_ = true;
+      break;
+    case Kind::kStepBegin:
+    case Kind::kStepEnd:
+      break;
+  }
+}
+
+void PhaseController::BeginCycle(uint32_t cycle) {
+  cycle_ = cycle;
+  recording_ = true;
+  {
+    MutexLock lock(&arm_mutex_);
+    if (!backend_->IsArmed()) arm_tried_ = false;
+  }
+  const cupti::BackendCounters counters = backend_->counters();
+  callback_ticks_before_ = counters.callback_ticks;
+  callbacks_before_ = counters.callbacks;
+  arm_wait_before_ = gate_->arm_wait_ns();
+  drainer_->SetCycle(cycle);
+  TakeClockSample();
+}
+
+void PhaseController::TakeClockSample() {
+  const HostClock::Sample sample = HostClock::TakeSample();
+  drainer_->builder().AddClockSample(sample.host_ns, sample.real_ns, sample.bracket_ns);
+}
+
+uint64_t PhaseController::RunOnce(uint64_t now_ns) {
+  const core::StepGate::Snapshot gate = gate_->snapshot();
+  if (gate.wants_device) HostClock::Calibrate(false);
+  ArmIfWanted(gate);
+  EmitArmed();
+  WatchWindow(gate, now_ns);
+  CloseTails(gate, now_ns);
+  DropCancelled(gate);
+  ReleaseIfIdle(gate);
+  return NextWake(gate, now_ns);
+}
+
+// Written by OnCuda on an application's thread or by ArmIfWanted; the builder is ours alone.
+void PhaseController::EmitArmed() {
+  uint64_t ticks;
+  {
+    MutexLock lock(&arm_mutex_);
+    ticks = armed_at_ticks_;
+    armed_at_ticks_ = 0;
+    if (ticks != 0) callbacks_on_ = true;
+  }
+  if (ticks == 0) return;
+  drainer_->builder().AddCycleEvent(cycle_, kArmedEvent, HostClock::ToNs(ticks), "");
+  TakeClockSample();
+  if (!dumped_) backend_->DumpExisting();
+  dumped_ = true;
+}
+
+void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
+  if (!gate.window_open) return;
+  const uint64_t open_ns = static_cast<uint64_t>(
+      std::max<int64_t>(0, HostClock::NowNs() - HostClock::ToNs(gate.window_begin_ticks)));
+  const bool too_long = options_.max_window_ns != 0 && open_ns >= options_.max_window_ns;
+  const bool too_many =
+      options_.max_records != 0 && drainer_->window_records() >= options_.max_records;
+  if (too_long || too_many) {
+    limit_reason_ = too_long ? "max-window reached" : "max-records reached";
+    (void)gate_->Stop(core::Ended::kLimit, /*at_once=*/true, HostClock::Ticks());
+    return;
+  }
+  if (backend_->IsArmed() && now_ns >= next_active_flush_ns_) {
+    MutexLock lock(&arm_mutex_);
+    backend_->FlushPlain();
+    next_active_flush_ns_ = now_ns + kActiveFlushNs;
+    TakeClockSample();
+  }
+}
+
+void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
+  if (closing_.empty()) return;
+  if (!gate.wants_device && callbacks_on_) {
+    MutexLock lock(&arm_mutex_);
+    if (backend_->IsArmed()) backend_->DisableCallbacks();
+    callbacks_on_ = false;
+  }
+  ClosingCycle& front = closing_.front();
+  const bool is_armed = backend_->IsArmed();
+  const bool owed = is_armed && drainer_->Outstanding(front.cycle) != 0;
+  const bool grace_over = now_ns - front.since_ns >= grace_ns_;
+  if (owed && !grace_over) {
+    if (now_ns < front.next_flush_ns) return;
+    MutexLock lock(&arm_mutex_);
+    backend_->FlushPlain();
+    TakeClockSample();
+    front.next_flush_ns = now_ns + front.flush_pause_ns;
+    front.flush_pause_ns = std::min(front.flush_pause_ns * 2, kLongestFlushPauseNs);
+    return;
+  }
+  FinishCycle(gate, now_ns);
+}
+
+void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
+  const ClosingCycle closing = closing_.front();
+  if (!gate.wants_device && closing_.size() == 1) DisarmAndCollect(now_ns);
+  const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle);
+  TakeClockSample();
+  const drain::CycleReportData report =
+      MakeReport(closing.cycle, now_ns - closing.since_ns, in_vain);
+  NoteResult(report);
+  drain::BatchBuilder& builder = drainer_->builder();
+  builder.AddCycleReport(drain::EncodeCycleReport(report));
+  builder.AddCycleEvent(closing.cycle, kClosedEvent, HostClock::NowNs(), limit_reason_);
+  drainer_->Flush(now_ns);
+  closing_.pop_front();
+  ++cycles_closed_;
+  limit_reason_.clear();
+  if (closing_.empty()) gate_->SetTailPending(false);
+}
+
+void PhaseController::DisarmAndCollect(uint64_t now_ns) {
+  {
+    MutexLock lock(&arm_mutex_);
+    if (!backend_->IsArmed()) return;
+    backend_->Disarm();
+    callbacks_on_ = false;
+    arm_tried_ = false;
+  }
+  while (drainer_->RunOnce(now_ns, /*decode=*/true) != 0) {
+  }
+}
+
+// A cycle that ended in warmup: nothing is written, collection goes off.
+void PhaseController::DropCancelled(const core::StepGate::Snapshot& gate) {
+  if (!cancelled_ || gate.wants_device || !closing_.empty()) return;
+  cancelled_ = false;
+  DisarmAndCollect(HostClock::MonotonicNs());
+}
+
+void PhaseController::ReleaseIfIdle(const core::StepGate::Snapshot& gate) {
+  if (gate.wants_device || !closing_.empty() || backend_->IsArmed() || !backend_->IsSubscribed()) {
+    return;
+  }
+  const uint64_t steps = gate.steps_until_collecting;
+  const bool never = steps == UINT64_MAX;
+  const uint64_t base = HostClock::Ticks();
+  const double step_ns = static_cast<double>(HostClock::ToNs(base + gate.median_step_ticks) -
+                                             HostClock::ToNs(base));
+  if (!never && static_cast<double>(steps) * step_ns < static_cast<double>(kReleaseAfterNs)) return;
+  MutexLock lock(&arm_mutex_);
+  backend_->Release();
+  guard::Log(proto::LogLevel::kInfo, "CUPTI subscription released");
+}
+
+uint64_t PhaseController::NextWake(const core::StepGate::Snapshot& gate, uint64_t now_ns) const {
+  uint64_t next = 0;
+  const auto at = [&next](uint64_t when) { next = next == 0 ? when : std::min(next, when); };
+  if (!closing_.empty()) at(std::max(now_ns + 1, closing_.front().next_flush_ns));
+  if (gate.window_open) at(now_ns + kActiveFlushNs / 4);
+  return next;
+}
+
+}  // namespace stepagent::agent

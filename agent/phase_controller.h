@@ -1,0 +1,126 @@
+#pragma once
+// PhaseController: what a change of phase means for CUPTI, the drain and the report.
+//
+// Purpose: arm when a warmup begins, take the tail when a window ends, release the subscription
+// before a long wait, write each cycle's report. The step gate decides when; this decides what.
+// Thread rule: the thread `stepagent`; OnCuda also on the thread inside InitializeInjection. Both
+// hold arm_mutex while they talk to CUPTI.
+// Failure rule: a cycle that could not be armed is reported with its reason and uses up its place in
+// the schedule; the next one tries again.
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "agent/core/step_gate.h"
+#include "agent/cupti/cupti_backend.h"
+#include "agent/drain/cycle_report.h"
+#include "agent/drain/drainer.h"
+#include "proto/settings.h"
+
+namespace stepagent::agent {
+
+// Activities (batch.proto numbers) that need CUPTI: all but NVTX.
+inline constexpr uint32_t kDeviceKinds =
+    proto::ActivityBit(1) | proto::ActivityBit(2) | proto::ActivityBit(3) | proto::ActivityBit(4) |
+    proto::ActivityBit(5) | proto::ActivityBit(7) | proto::ActivityBit(8);
+
+// What one cycle records; `start` may change it before a cycle.
+struct CaptureOptions {
+  uint32_t activities = 0;
+  uint32_t require = 0;
+  bool graph_nodes = false;
+  bool native_stacks = false;
+  uint64_t max_window_ns = 0;
+  uint64_t max_records = 0;
+};
+
+class PhaseController {
+ public:
+  PhaseController(core::StepGate* gate, cupti::CuptiBackend* backend);
+  PhaseController(const PhaseController&) = delete;
+  PhaseController& operator=(const PhaseController&) = delete;
+
+  void SetDrainer(drain::Drainer* drainer) { drainer_ = drainer; }
+  void SetOptions(const CaptureOptions& options) { options_ = options; }
+  [[nodiscard]] const CaptureOptions& options() const { return options_; }
+
+  // Application thread, inside the first cuInit: arms here when a window is already wanted.
+  void OnCuda();
+  void OnGateEvent(const core::GateEvent& event, uint64_t now_ns);
+  // One round; returns when it wants the next (ns of CLOCK_MONOTONIC), 0: no need.
+  uint64_t RunOnce(uint64_t now_ns);
+  // The application is leaving: tails are given this long instead of the grace time.
+  void SetGrace(uint64_t grace_ns) { grace_ns_ = grace_ns; }
+
+  [[nodiscard]] bool IsRecording() const { return recording_ || !closing_.empty(); }
+  [[nodiscard]] bool IsArmed() const { return backend_->IsArmed(); }
+  [[nodiscard]] bool HasCuda() const { return has_cuda_; }
+  [[nodiscard]] uint32_t cycles_closed() const { return cycles_closed_; }
+  [[nodiscard]] const std::string& last_error() const { return last_error_; }
+  // Kinds of --require that the last cycle could not collect.
+  [[nodiscard]] uint32_t unmet_requirements() const { return unmet_; }
+
+  // The CUDA library came up earlier than we did (late attach, or another tool holds the variable).
+  void AssumeCuda() { OnCuda(); }
+
+ private:
+  struct ClosingCycle {
+    uint32_t cycle;
+    uint64_t since_ns;
+    uint64_t next_flush_ns;
+    uint64_t flush_pause_ns;
+  };
+
+  void BeginCycle(uint32_t cycle);
+  void ArmIfWanted(const core::StepGate::Snapshot& gate);
+  void ArmLocked();
+  void EmitArmed();
+  void TakeClockSample();
+  void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
+  void CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns);
+  void FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns);
+  void DisarmAndCollect(uint64_t now_ns);
+  void DropCancelled(const core::StepGate::Snapshot& gate);
+  void ReleaseIfIdle(const core::StepGate::Snapshot& gate);
+  [[nodiscard]] uint64_t NextWake(const core::StepGate::Snapshot& gate, uint64_t now_ns) const;
+  // cycle_reporting.cc
+  [[nodiscard]] drain::CycleReportData MakeReport(uint32_t cycle, uint64_t tail_ns,
+                                                  uint64_t in_vain);
+  void FillAllSteps(drain::CycleReportData* report);
+  void DescribeGpu(drain::CycleReportData* report);
+  void DescribeKinds(drain::CycleReportData* report);
+  void NoteResult(const drain::CycleReportData& report);
+
+  core::StepGate* const gate_;
+  cupti::CuptiBackend* const backend_;
+  drain::Drainer* drainer_ = nullptr;
+  CaptureOptions options_;
+  std::deque<ClosingCycle> closing_;
+  pthread_mutex_t arm_mutex_ = PTHREAD_MUTEX_INITIALIZER;  // CUPTI, and the members marked (m)
+  uint64_t grace_ns_;
+  uint64_t arm_ns_ = 0;              // (m) the last arming took this long
+  uint64_t armed_at_ticks_ = 0;      // (m) armed, not yet told to the collector
+  bool arm_tried_ = false;           // (m) in this cycle
+  bool callbacks_on_ = false;        // (m)
+  uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
+  uint64_t next_active_flush_ns_ = 0;
+  uint64_t window_begin_ticks_ = 0;
+  uint32_t cycle_ = 0;               // cycle in progress
+  uint32_t cycles_closed_ = 0;
+  uint32_t unmet_ = 0;
+  bool recording_ = false;           // between warmup begin and window end
+  bool cancelled_ = false;
+  bool dumped_ = false;
+  std::atomic<bool> has_cuda_{false};
+  std::string limit_reason_;
+  std::string last_error_;
+};
+
+// The most frequent ranges seen, for reports, status and the line about steps that never come.
+[[nodiscard]] std::vector<drain::NameCountRow> TopRangeRows(uint32_t most);
+
+}  // namespace stepagent::agent
