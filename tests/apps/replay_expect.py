@@ -7,7 +7,7 @@ by correlation id, whenever it ran. Steps are the ProfilerStep#N annotations.
     replay_expect.py FILE [--steps 102,103 | --index 2,3] [--durations]
 
 --steps takes recorded numbers, --index counts the recorded steps from 0. Per step:
-    calls        {name: count}, every recorded call
+    calls        {name: count}, every recorded call, without _v3020 and the like
     kernels      {stream: {name: count}}
     copies, copy_bytes   {direction: count or bytes}, direction HtoD, DtoH, DtoD, ...
     sets, set_bytes
@@ -27,6 +27,7 @@ KERNELS = {"kernel", "Kernel"}
 COPIES = {"gpu_memcpy", "Memcpy"}
 SETS = {"gpu_memset", "Memset"}
 STEP = re.compile(r"ProfilerStep#(\d+)$")
+VERSION = re.compile(r"(_v\d+)?(_ptsz|_ptds)?$")
 ENQUEUES = re.compile(r"cu(da)?(Launch|Memcpy|Memset|GraphLaunch)")
 
 
@@ -104,12 +105,13 @@ def collect(events, steps):
         if number is None:
             continue
         step = result[number]
-        step["calls"][call["name"]] += 1
+        name = VERSION.sub("", call["name"])
+        step["calls"][name] += 1
         items = work.get(call.get("args", {}).get("correlation"), [])
         for item in items:
             add_work(step, item)
-        if not items and ENQUEUES.match(call["name"]):
-            step["unrecorded"][call["name"]] += 1
+        if not items and ENQUEUES.match(name):
+            step["unrecorded"][name] += 1
     return result
 
 

@@ -23,13 +23,14 @@ class KinetoSax : public nlohmann::json_sax<Json> {
     return Integer(static_cast<int64_t>(value));
   }
   bool number_float(Json::number_float_t value, const std::string& text) override {
+    if (skipped_ > 0) return true;
     if (depth_ == kInEvent && key_ == "ts") event_.begin_ns = MicrosecondsToNs(text);
     if (depth_ == kInEvent && key_ == "dur") event_.duration_ns = MicrosecondsToNs(text);
     if (depth_ == kInArgs && key_ == "bytes") event_.bytes = static_cast<int64_t>(value);
     return true;
   }
   bool string(std::string& text) override {
-    if (depth_ != kInEvent) return true;
+    if (depth_ != kInEvent || skipped_ > 0) return true;
     if (key_ == "ph") event_.ph = text;
     if (key_ == "cat") event_.cat = text;
     if (key_ == "name") event_.name = text;
