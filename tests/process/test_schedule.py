@@ -1,0 +1,107 @@
+"""Host only: the steps of each cycle equal torch.profiler's schedule, cut cycles are labelled."""
+import os
+import random
+
+import harness
+from harness import AgentTest, app
+
+
+def plan(s, steps):
+    """[(step indices, complete)] as torch.profiler's schedule function gives them."""
+    cycles, current = [], []
+    for step in range(steps):
+        action = act(s, step)
+        if action >= 2:
+            current.append(step)
+        if action == 3:
+            cycles.append((current, True))
+            current = []
+        elif action < 2 and current:
+            cycles.append((current, False))
+            current = []
+    if current:
+        cycles.append((current, False))
+    return cycles
+
+
+def act(s, step):
+    if step < s['skip_first']:
+        return 0
+    step -= s['skip_first']
+    if s['skip_first_wait']:
+        step += s['wait']
+    length = s['wait'] + s['warmup'] + s['active']
+    if s['repeat'] > 0 and step / length >= s['repeat']:
+        return 0
+    mod = step % length
+    if mod < s['wait']:
+        return 0
+    if mod < s['wait'] + s['warmup']:
+        return 1
+    return 2 if mod < length - 1 else 3
+
+
+class Schedule(AgentTest):
+    def run_schedule(self, schedule, steps, **settings):
+        text = ','.join('%s=%d' % item for item in schedule.items())
+        out = os.path.join(self.scratch, text.replace(',', '_') + '-%d' % steps)
+        env = harness.agent_environment(out, sim=False, schedule=text, step='nvtx:train_step',
+                                        **settings)
+        result = self.run_app([app('train_loop'), '--host-only', '--steps', str(steps),
+                               '--sleep-us', '200'], env)
+        want = plan(schedule, steps)
+        if not want:
+            self.assertEqual(harness.cycles(out), [])
+            return result, []
+        found = self.traced(len(want), out)
+        self.assertEqual([(c.steps, c.manifest['cycle']['complete']) for c in found], want, text)
+        return result, found
+
+    def test_sample_of_the_space(self):
+        draw = random.Random(20261129)
+        for _ in range(12):
+            self.run_schedule({'skip_first': draw.randint(0, 3), 'wait': draw.randint(0, 3),
+                               'warmup': draw.randint(0, 2), 'active': draw.randint(1, 3),
+                               'repeat': draw.randint(0, 3),
+                               'skip_first_wait': draw.randint(0, 1)}, draw.randint(1, 24))
+
+    def test_cut_cycle_is_written_and_labelled(self):
+        schedule = dict(skip_first=0, wait=0, warmup=1, active=5, repeat=1, skip_first_wait=0)
+        _, found = self.run_schedule(schedule, 4)
+        self.assertEqual(found[0].steps, [1, 2, 3])
+        self.assertEqual(found[0].manifest['cycle']['ended'], 'exit')
+        self.assertFalse(found[0].manifest['cycle']['complete'])
+
+    def test_host_only_is_said_everywhere(self):
+        schedule = dict(skip_first=0, wait=0, warmup=1, active=2, repeat=1, skip_first_wait=0)
+        _, found = self.run_schedule(schedule, 5)
+        cycle = found[0]
+        self.assertTrue(cycle.chrome_path.endswith('.hostonly.pt.trace.json.gz'))
+        self.assertEqual(cycle.manifest['gpu']['status'], 'unavailable')
+        self.assertTrue(cycle.manifest['gpu']['reason'])
+        for step in cycle.manifest['steps']:
+            self.assertIsNone(step['kernels'])
+            self.assertIsNone(step['copies'])
+        with open(os.path.join(cycle.folder, 'summary.txt'), encoding='utf-8') as text:
+            self.assertIn('host only', text.read().lower())
+        labels = [e for e in cycle.chrome['traceEvents'] if e.get('ph') == 'M']
+        self.assertTrue(any('host only' in str(e.get('args')).lower() for e in labels))
+
+    def test_durations_of_all_steps(self):
+        schedule = dict(skip_first=1, wait=2, warmup=1, active=2, repeat=1, skip_first_wait=0)
+        _, found = self.run_schedule(schedule, 9)
+        steps = found[0].manifest['all_steps']
+        self.assertGreaterEqual(steps['count'], 6)
+        self.assertEqual([row['index'] for row in steps['each']], list(range(len(steps['each']))))
+        self.assertTrue(all(row['dur_ns'] >= 200000 for row in steps['each']))
+
+    def test_no_matching_range_is_said(self):
+        env = self.environment(sim=False, schedule='active=2', step='nvtx:no_such_step')
+        result = self.run_app([app('train_loop'), '--host-only', '--steps', '4'], env)
+        self.assertIn('no_such_step', result.stderr)
+        self.assertIn('train_step', result.stderr)
+        self.assertFalse(os.path.exists(self.out))
+
+
+if __name__ == '__main__':
+    harness.main()

@@ -1,0 +1,112 @@
+"""The main job on the simulated device: exact work per step, whatever the device does when."""
+import collections
+import json
+import os
+import unittest
+
+import harness
+from harness import AgentTest, app
+
+SCHEDULE = 'skip_first=2,wait=1,warmup=1,active=2,repeat=2'
+TRAIN = app('train_loop')
+
+
+class TrainLoop(AgentTest):
+    def expected(self, *options):
+        result = self.run_app([TRAIN, *options, '--print-expected'], harness.clean_environment())
+        return json.loads(result.stdout)
+
+    def run_train(self, *options, **settings):
+        settings.setdefault('schedule', SCHEDULE)
+        env = self.environment(step='nvtx:train_step', **settings)
+        return self.run_app([TRAIN, *options], env)
+
+    def check_cycle(self, cycle, expected, graph_level='graph'):
+        """Each active step holds exactly the work launched in it."""
+        per_step = expected['per_step']
+        manifest = cycle.manifest
+        self.assertEqual(manifest['gpu']['status'], 'collected', manifest['gpu'])
+        for step in manifest['steps']:
+            self.assertEqual(step['launches'], per_step['launches'] + per_step['graph_launches'])
+            self.assertEqual(step['copies'], per_step['copies'])
+            self.assertEqual(step['sets'], per_step['sets'])
+            self.assertTrue(step['complete'])
+            kernels = per_step['kernels']
+            if graph_level == 'node':
+                kernels += per_step['graph_kernels']
+            self.assertEqual(step['kernels'], kernels, step)
+        rows = cycle.rows('kernel')
+        inside = sum(s['kernels'] for s in manifest['steps'])
+        self.assertEqual(len(rows), inside + manifest['outside_steps']['kernels'])
+        self.assertEqual(len(rows), manifest['balance']['kernel']['written'])
+        self.assertEqual(manifest['joins']['launches_without_device_work'], 0, manifest['joins'])
+        self.assertEqual(manifest['joins']['device_work_without_launch'], 0, manifest['joins'])
+        return collections.Counter(row['name'] for row in rows)
+
+    def test_two_cycles(self):
+        for _ in range(2):
+            self.run_train()
+        found = self.traced(4)
+        self.assertEqual(len(harness.runs(self.out)), 2)
+        expected = self.expected()
+        for cycle, steps in zip(found, ([4, 5], [8, 9]) * 2):
+            self.assertEqual(cycle.steps, steps)
+            self.check_cycle(cycle, expected)
+            names = {row['name'] for row in cycle.rows('user_annotation')}
+            self.assertLessEqual({'ProfilerStep#%d' % s for s in steps}, names)
+            self.assertLessEqual({'load_batch', 'copy_in', 'forward', 'backward', 'optimizer'}, names)
+            self.assertEqual({n for n in names if n.startswith('ProfilerStep')},
+                             {'ProfilerStep#%d' % s for s in steps})
+
+    def test_work_stays_with_its_step_when_the_device_lags(self):
+        options = ('--lag', '3', '--kernel-us', '300', '--steps', '14')
+        self.run_train(*options)
+        expected = self.expected(*options)
+        for cycle in self.traced(2):
+            self.check_cycle(cycle, expected)
+
+    def test_back_to_back_cycles(self):
+        self.run_train('--steps', '13', '--lag', '2', schedule='wait=0,warmup=0,active=3,repeat=4')
+        expected = self.expected()
+        found = self.traced(4)
+        self.assertEqual([c.steps for c in found], [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]])
+        for cycle in found:
+            self.check_cycle(cycle, expected)
+
+    def test_graph_nodes(self):
+        self.run_train(graph='node')
+        expected = self.expected()
+        for cycle in self.traced(2):
+            self.check_cycle(cycle, expected, 'node')
+
+    def test_first_step_before_cuda_is_up(self):
+        self.run_train('--steps', '3', schedule='active=1,repeat=1')
+        cycle, = self.traced(1)
+        self.assertEqual(cycle.steps, [0])
+        self.check_cycle(cycle, self.expected())
+
+    def test_every_source_and_whole_run(self):
+        env = self.environment(schedule='warmup=1,active=2,repeat=1', step='every:30ms')
+        self.run_app([TRAIN, '--steps', '60', '--sleep-us', '4000'], env)
+        cycle, = self.traced(1)
+        self.assertEqual(len(cycle.steps), 2)
+        self.assertEqual(cycle.manifest['gpu']['status'], 'collected')
+
+    def test_application_is_unchanged(self):
+        plain = self.run_app([TRAIN, '--print-counts'],
+                             dict(harness.clean_environment(), LD_LIBRARY_PATH=harness.sim_path()))
+        traced = self.run_app([TRAIN, '--print-counts'],
+                              self.environment(schedule=SCHEDULE, step='nvtx:train_step'))
+        self.assertEqual(plain.stdout, traced.stdout)
+        self.assertEqual(plain.stderr, traced.stderr)
+
+    def test_strict_chrome_checker(self):
+        self.run_train()
+        checker = os.path.join(harness.SOURCE, 'tests', 'support', 'check_chrome.py')
+        for cycle in self.traced(2):
+            self.run_app(['/usr/bin/python3', checker, cycle.chrome_path],
+                         harness.clean_environment())
+
+
+if __name__ == '__main__':
+    harness.main()
