@@ -1,0 +1,77 @@
+"""Recorded workloads, replayed: what comes out holds what the recording holds."""
+import collections
+import json
+import os
+import subprocess
+import unittest
+
+import harness
+from harness import AgentTest, app
+
+RECORDED = os.path.join(harness.SHARED, 'data', 'recorded')
+RESNET = os.path.join(RECORDED, 'resnet_1gpu_5steps.json.gz')
+EXPECT = os.path.join(harness.SOURCE, 'tests', 'apps', 'replay_expect.py')
+
+
+class Replay(AgentTest):
+    def expected(self, recording, indices):
+        result = self.run_app(['/usr/bin/python3', EXPECT, recording, '--index', indices],
+                              harness.clean_environment())
+        return json.loads(result.stdout)
+
+    @unittest.skipUnless(os.path.exists(RESNET), 'the recorded ResNet window is not there')
+    def test_resnet(self):
+        env = dict(harness.clean_environment(), LD_LIBRARY_PATH=harness.sim_path())
+        self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--graph', 'node',
+                      '--step', 'nvtx-glob:ProfilerStep#*',
+                      '--schedule', 'wait=1,warmup=1,active=2,repeat=1',
+                      '--', app('replay'), RESNET], env)
+        cycle, = self.traced(1)
+        self.compare(cycle, self.expected(RESNET, '2,3'))
+
+    def compare(self, cycle, expected):
+        steps = list(expected['steps'].values()) if isinstance(expected['steps'], dict) \
+            else expected['steps']
+        self.assertEqual(len(cycle.manifest['steps']), len(steps))
+        of_call = {}
+        bounds = [(s['begin_ns'], s['end_ns']) for s in cycle.manifest['steps']]
+        trace = cycle.chrome
+        base = trace['baseTimeNanoseconds']
+        origin = cycle.manifest['clock']['base_unix_ns']
+        calls = [collections.Counter() for _ in steps]
+        for row in trace['traceEvents']:
+            if row.get('ph') == 'X' and row.get('cat') in ('cuda_runtime', 'cuda_driver'):
+                at = round(row['ts'] * 1000) + base - origin
+                for index, (begin, end) in enumerate(bounds):
+                    if begin - 2 <= at < end:
+                        calls[index][row['name']] += 1
+                        of_call[row['args']['correlation']] = index
+                        break
+        kernels = [collections.Counter() for _ in steps]
+        copied = [collections.Counter() for _ in steps]
+        for row in trace['traceEvents']:
+            index = of_call.get(row.get('args', {}).get('correlation'))
+            if row.get('ph') != 'X' or index is None:
+                continue
+            if row['cat'] == 'kernel':
+                kernels[index][(str(row['args']['stream']), row['name'])] += 1
+            elif row['cat'] == 'gpu_memcpy':
+                copied[index][row['name'].split()[1]] += row['args']['bytes']
+        for index, want in enumerate(steps):
+            got = collections.Counter()
+            for (_, name), count in kernels[index].items():
+                got[name] += count
+            wanted = collections.Counter()
+            for names in want['kernels'].values():
+                wanted.update(names)
+            self.assertEqual(got, wanted, 'kernels of step %d' % index)
+            self.assertEqual(sorted(collections.Counter(s for s, _ in kernels[index].elements()).values()),
+                             sorted(sum(n.values()) for n in want['kernels'].values()))
+            self.assertEqual(dict(copied[index]), want['copy_bytes'])
+            for name, count in want['calls'].items():
+                if name.startswith(('cudaLaunch', 'cudaMemcpy', 'cudaMemset', 'cudaGraphLaunch')):
+                    self.assertEqual(calls[index][name], count, name)
+
+
+if __name__ == '__main__':
+    harness.main()

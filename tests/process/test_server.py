@@ -1,0 +1,143 @@
+"""A long-lived server: idle costs nothing; signals and requests give windows, each complete."""
+import glob
+import json
+import os
+import signal
+import time
+
+import harness
+from harness import AgentTest, app, eventually
+
+
+class Server(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.runtime = os.path.join(self.scratch, 'runtime')
+        self.stats = os.path.join(self.scratch, 'stats')
+
+    def serve(self, *options, **settings):
+        env = self.environment(STEPAGENT_RUNTIME_DIR=self.runtime, STEPAGENT_SIM_STATS=self.stats,
+                               **settings)
+        process = self.start_app([app('server'), *options], env)
+        self.assertIn('ready', process.stdout.readline())
+        self.pid = process.pid
+        eventually(lambda: self.status()['phase'] == 'idle', 'idle')
+        return process
+
+    def ask(self, *arguments, status=0):
+        env = dict(harness.clean_environment(), STEPAGENT_RUNTIME_DIR=self.runtime)
+        return self.control(*arguments, env=env, status=status)
+
+    def status(self):
+        result = self.ask('status', str(self.pid), '--json', status=None)
+        if result.returncode != 0:
+            return {'phase': None}
+        answer = json.loads(result.stdout)
+        return answer[0] if isinstance(answer, list) else answer
+
+    def await_phase(self, *phases):
+        eventually(lambda: self.status()['phase'] in phases, 'phase ' + ' or '.join(phases))
+
+    def await_written(self, count):
+        eventually(lambda: len(glob.glob(os.path.join(self.out, 'latest', 'sessions', '*', 'cycle-*',
+                                                      'manifest.json'))) >= count,
+                   '%d cycles written' % count)
+
+    def switches(self):
+        """Voluntary context switches of our threads: how often they woke."""
+        total = {}
+        for task in glob.glob('/proc/%d/task/*' % self.pid):
+            with open(task + '/comm', encoding='utf-8') as source:
+                name = source.read().strip()
+            if name.startswith('stepagent'):
+                with open(task + '/status', encoding='utf-8') as source:
+                    total[name] = [int(l.split()[1]) for l in source
+                                   if l.startswith('voluntary_ctxt_switches')][0]
+        return total
+
+    def test_idle_wakes_nobody_and_writes_nothing(self):
+        process = self.serve('--rate', '500')
+        before = self.switches()
+        self.assertEqual(sorted(before), ['stepagent', 'stepagent-io'])
+        time.sleep(float(os.environ.get('STEPAGENT_TEST_IDLE_SECONDS', '10')))  # the thing measured
+        self.assertEqual(self.switches(), before)
+        self.assertFalse(os.path.exists(self.out))
+        self.stop_app(process)
+        with open(self.stats, encoding='utf-8') as source:
+            text = source.read()
+        calls = [l for l in text.splitlines() if l.startswith('cupti.') and not l.endswith(' 0')]
+        self.assertEqual(calls, [], 'CUPTI was called while idle')
+
+    def test_signal_on_off_twice(self):
+        process = self.serve()
+        for count in (1, 2):
+            process.send_signal(signal.SIGUSR2)
+            self.await_phase('active')
+            seen = self.status()['records']
+            eventually(lambda seen=seen: self.status()['records'] > seen + 200, 'records')
+            process.send_signal(signal.SIGUSR2)
+            self.await_phase('idle', 'done')
+            self.await_written(count)
+        self.stop_app(process)
+        for cycle in self.traced(2):
+            self.assertTrue(cycle.manifest['cycle']['complete'], cycle.manifest['cycle'])
+            self.assertEqual(cycle.manifest['cycle']['ended'], 'signal')
+            self.assertEqual(cycle.manifest['gpu']['status'], 'collected')
+            self.assertGreater(cycle.manifest['outside_steps']['kernels'], 0)
+            self.assertEqual(cycle.manifest['outside_steps']['kernels'], len(cycle.rows('kernel')))
+
+    def test_start_steps_waits_and_prints(self):
+        process = self.serve()
+        result = self.ask('start', str(self.pid), '--steps', '3', '--step', 'nvtx:request')
+        self.assertIn('.pt.trace.json.gz', result.stdout + result.stderr)
+        cycle = harness.cycles(self.out)[0]
+        self.assertEqual(len(cycle.steps), 3)
+        self.assertTrue(cycle.manifest['cycle']['complete'])
+        result = self.ask('start', str(self.pid), '--for', '300ms')
+        self.assertIn('.pt.trace.json.gz', result.stdout + result.stderr)
+        self.stop_app(process)
+        self.traced(2)
+
+    def test_start_in_one_window_is_busy(self):
+        process = self.serve()
+        results = [self.ask('start', str(self.pid), '--no-wait', status=None).returncode
+                   for _ in range(5)]
+        self.assertEqual(results[0], 0)
+        self.assertTrue(all(code != 0 for code in results[1:]), results)
+        self.assertEqual(self.status()['busy_count'], 4)
+        self.await_phase('active')
+        self.ask('stop', str(self.pid))
+        self.await_phase('idle', 'done')
+        self.stop_app(process)
+        self.traced(1)
+
+    def test_five_toggles(self):
+        process = self.serve()
+        phases = []
+        for _ in range(5):
+            last = time.monotonic()
+            process.send_signal(signal.SIGUSR2)
+            want = ('active',) if len(phases) % 2 == 0 else ('idle', 'done')
+            self.await_phase(*want)
+            phases.append(want[0])
+            left = last + 0.3 - time.monotonic()
+            if left > 0:
+                time.sleep(left)  # toggles within 200 ms are one: the distance is the test
+        process.send_signal(signal.SIGUSR2)
+        self.await_phase('idle', 'done')
+        self.stop_app(process)
+        self.traced(3)
+
+    def test_wait_and_nothing_matched(self):
+        process = self.serve()
+        self.ask('start', str(self.pid), '--for', '200ms', '--no-wait')
+        self.await_phase('active', 'finishing', 'idle', 'done')
+        self.ask('wait', str(self.pid), '--timeout', '20')
+        self.assertNotEqual(self.ask('status', '999999', status=None).returncode, 0)
+        self.assertNotEqual(self.ask('stop', '999999', status=None).returncode, 0)
+        self.assertEqual(self.ask('status', '--all').returncode, 0)
+        self.stop_app(process)
+
+
+if __name__ == '__main__':
+    harness.main()
