@@ -41,6 +41,7 @@ class HostClock {
     return MonotonicNs();
   }
   [[nodiscard]] static int64_t ToNs(uint64_t ticks) noexcept;  // session clock
+  [[nodiscard]] static uint64_t ToTicks(int64_t session_ns) noexcept;  // the inverse, for timers
   [[nodiscard]] static int64_t NowNs() noexcept { return ToNs(Ticks()); }
   [[nodiscard]] static int64_t base_unix_ns() noexcept;
   [[nodiscard]] static int64_t base_mono_ns() noexcept;

@@ -16,20 +16,25 @@ namespace stepagent::core {
 
 using NameId = uint32_t;  // 0 none, 1 overflow (proto/limits.h)
 
+// One code point as UTF-8 into `out` (4 bytes); what is none becomes U+FFFD. Returns the bytes.
+size_t EncodeUtf8(uint32_t code, char* out) noexcept;
+
 class NameTable {
  public:
-  // Maps the table and the text arena (lazily touched). False: every Intern gives overflow.
+  // Maps the table and the text arena (lazily touched); any thread, any number of times. False:
+  // every Intern gives overflow.
   [[nodiscard]] static bool Init() noexcept;
   [[nodiscard]] static NameId Intern(const char* text, size_t bytes) noexcept;
   [[nodiscard]] static NameId Intern(std::string_view text) noexcept {
     return Intern(text.data(), text.size());
   }
+  // nullptr is 0 (no name), "" a name of its own.
   [[nodiscard]] static NameId InternWide(const wchar_t* text) noexcept;  // converted to UTF-8
   [[nodiscard]] static std::string_view Text(NameId id) noexcept;        // "" unknown
   // Per-name counter (how often a range was begun while kBitCountNames was set).
   static void Count(NameId id) noexcept;
   [[nodiscard]] static uint64_t CountOf(NameId id) noexcept;
-  [[nodiscard]] static uint32_t size() noexcept;
+  [[nodiscard]] static uint32_t size() noexcept;      // ids below it may have been given out
   [[nodiscard]] static uint64_t overflowed() noexcept;
   [[nodiscard]] static uint64_t truncated() noexcept;
 };

@@ -34,12 +34,15 @@ struct PhaseWords {
 // Never null: points at a static all-zero (inert) page until MapPhaseWords succeeded.
 extern PhaseWords* g_words;
 
-// Maps the page and marks this process alive. False: stay inert. Called once per process life (again
-// in a child that revives).
+// Maps the page and marks this process alive. False: stay inert. Called once per process life,
+// before any other thread reads g_words (again in a child that revives: the same page, wiped).
+// kBitStepSource belongs to nvtx/, the other bits to the step gate.
 [[nodiscard]] bool MapPhaseWords();
 
 // Bumps `word` and wakes its waiters: an atomic and a FUTEX_WAKE, safe in a signal handler.
 void BumpAndWake(std::atomic<uint32_t>* word) noexcept;
+// Wakes the word's waiters, and nothing else.
+void FutexWake(std::atomic<uint32_t>* word) noexcept;
 // Waits until `word` != `seen` or the deadline (ns from now, 0: no timeout). Raw futex; EINTR returns.
 void FutexWait(std::atomic<uint32_t>* word, uint32_t seen, uint64_t timeout_ns) noexcept;
 

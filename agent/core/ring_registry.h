@@ -31,6 +31,8 @@ struct ThreadRing {
   char name[16] = {};            // comm when the ring was made
   std::atomic<uint32_t> state{0};  // 0 free, 1 live, 2 owner exited (drain, then free)
   bool announced = false;        // drainer's: thread row sent at least once
+  uint8_t exit_rounds = 0;       // owner's: passes of the thread's key destructors
+  uint32_t epoch = 0;            // of the session it belongs to; a revived child has another
   // Counts per activity kind of records appended or refused by this ring, written by the owner.
   std::atomic<uint64_t> produced_launch{0}, produced_sync{0}, produced_nvtx{0}, produced_memory{0};
   std::atomic<uint64_t> dropped_launch{0}, dropped_sync{0}, dropped_nvtx{0}, dropped_memory{0};
@@ -38,9 +40,17 @@ struct ThreadRing {
 
 class RingRegistry {
  public:
-  // This thread's ring, made if need be; nullptr beyond the caps or while inert.
-  [[nodiscard]] static ThreadRing* Local() noexcept;
-  // Called by the pthread key destructor.
+  // This thread's ring, made if need be; nullptr beyond the caps or while inert. One TLS access
+  // (initial-exec, a single pointer: the library may also arrive by dlopen).
+  [[nodiscard]] static ThreadRing* Local() noexcept {
+    ThreadRing* ring = local_;
+    if (ring != nullptr && ring->epoch == epoch_.load(std::memory_order_relaxed)) [[likely]] {
+      return ring;
+    }
+    return MakeLocal();
+  }
+  // Called by the pthread key destructor, in its last pass but one, so that destructors of other
+  // keys may still append.
   static void RetireLocal(ThreadRing* ring) noexcept;
 
   // Drainer: visits each ring that is live or retiring.
@@ -61,18 +71,24 @@ class RingRegistry {
   [[nodiscard]] static NoRing no_ring() noexcept;
   static void CountNoRing(RecordKind kind, CallClass call_class) noexcept;
   [[nodiscard]] static size_t bytes() noexcept;
-  // Totals carried over from rings already reclaimed, so that session totals never go back.
+  // Totals carried over from rings already reclaimed, so that session totals never go back. Records
+  // that found no ring are in no_ring() only.
   struct Totals {
     uint64_t produced_launch, produced_sync, produced_nvtx, produced_memory;
     uint64_t dropped_launch, dropped_sync, dropped_nvtx, dropped_memory;
   };
   [[nodiscard]] static Totals totals() noexcept;   // live + reclaimed
-  // In a forked child before it revives: forget everything of the parent.
+  // In a forked child before it revives, while the phase words are still inert: forget everything
+  // of the parent.
   static void ForgetAll() noexcept;
 
  private:
+  [[nodiscard]] static ThreadRing* MakeLocal() noexcept;
   [[nodiscard]] static uint32_t Count() noexcept;
   [[nodiscard]] static ThreadRing* At(uint32_t index) noexcept;
+
+  static constinit thread_local ThreadRing* local_;
+  static std::atomic<uint32_t> epoch_;
 };
 
 // The one append used by hot path A: fills `record` by `fill(Record*)`, counts, drops when full.

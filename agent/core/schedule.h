@@ -29,5 +29,7 @@ struct StepPlan {
 [[nodiscard]] StepPlan PlanStep(const Schedule& schedule, uint64_t step);
 // Steps from `step` to the next that is warmup or active (0 if it is one); UINT64_MAX: never.
 [[nodiscard]] uint64_t StepsUntilCollecting(const Schedule& schedule, uint64_t step);
+// Steps from `step` to the next that is_first_of_cycle (0 if it is one); UINT64_MAX: never.
+[[nodiscard]] uint64_t StepsUntilCycle(const Schedule& schedule, uint64_t step);
 
 }  // namespace stepagent::core

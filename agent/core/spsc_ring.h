@@ -25,6 +25,16 @@ class SpscRing {
     mask_ = slots - 1;
   }
 
+  // Back to empty and without memory. Neither side may be using the ring.
+  void Reset() noexcept {
+    head_.store(0, std::memory_order_relaxed);
+    tail_.store(0, std::memory_order_relaxed);
+    dropped_.store(0, std::memory_order_relaxed);
+    cached_tail_ = 0;
+    items_ = nullptr;
+    mask_ = 0;
+  }
+
   // Producer. The slot to fill, or nullptr when full (counted). Publish() makes it visible.
   [[nodiscard]] T* Reserve() noexcept {
     const uint64_t head = head_.load(std::memory_order_relaxed);

@@ -4,9 +4,10 @@
 // Purpose: the one state machine between step sources (NVTX range, signal, timer, whole run) and the
 // phase controller. It applies the schedule, sets the hot path's bits at the very moment a phase
 // changes, stamps steps, and leaves events for the drainer. It arms nothing itself.
-// Thread rule: OnStepBegin, OnStepEnd and OnBoundary on any thread (third, cold path: a short spin lock, at most
-// one futex wake, and for a first active step one bounded futex wait after the lock is gone); the
-// rest on the thread `stepagent`. A match on another thread while a step is open is overlapping:
+// Thread rule: OnStepBegin, OnStepEnd and OnBoundary on any thread (third, cold path: a short lock, at
+// most one futex wake, and for a first active step one bounded futex wait after the lock is gone). Arm*,
+// Stop, Set* and snapshot take the same lock and may come on any thread too; TakeEvents on the thread
+// `stepagent` only. A match on another thread while a step is open is overlapping:
 // counted, never a step. Time is a parameter (ticks of HostClock).
 // Failure rule: cannot fail; when its event ring is full the step's event is dropped and counted.
 //
@@ -43,6 +44,7 @@ struct GateConfig {
   Extent extent = Extent::kRange;
   uint64_t arm_wait_ns = 100'000'000;
   uint64_t max_cycles = 100;   // max-traces of the run; 0 none
+  uint32_t collect_bits = 6;   // kBitRanges | kBitCalls: what a cycle sets
 };
 
 class StepGate {
@@ -50,23 +52,30 @@ class StepGate {
   enum class Verdict : uint8_t { kOk, kBusy, kRefused };
 
   // --- set-up, before any bit is set
+  // Forgets every step, event and schedule: also what a child does before it revives.
   void Configure(const GateConfig& config) noexcept;
-  // The schedule counts from the next step. kBusy when not idle or done. `whole`: no step source;
-  // one window from now until Stop (or the end), without steps.
+  // The schedule counts from the next step. kBusy when not idle or done; kRefused while inert, for an
+  // impossible schedule and past max_cycles. `whole`: no step source; one window from now until Stop
+  // (or the end), without steps. Where CUDA is there to be armed the whole window opens when SetArmed
+  // says that arming ended (either way); until then the phase is warmup.
   [[nodiscard]] Verdict Arm(const Schedule& schedule, uint64_t now_ticks) noexcept;
   [[nodiscard]] Verdict ArmWhole(uint64_t now_ticks) noexcept;
-  // Arms so that process step `at_step` is step 0's first active one (start --at-step).
+  // Arms so that process step `at_step` is the first active one (start --at-step). Early waits are
+  // left out where there is no time for them; kRefused when a warmup step would be.
   [[nodiscard]] Verdict ArmAt(const Schedule& schedule, uint64_t at_step, uint64_t now_ticks) noexcept;
   // waiting, warmup: cancelled. active: ends with the open step, at once when none is open (or when
-  // `now` is set). Idle, finishing: kBusy.
+  // `at_once` is set). Idle, done, finishing: kBusy; for kSignal and kRequest also while arming. kLimit
+  // and kError end the cycle, not the schedule; kExit and the requests end both.
   [[nodiscard]] Verdict Stop(Ended why, bool at_once, uint64_t now_ticks) noexcept;
 
   // --- step sources. OnStepBegin returns true when the range opened a step (then call OnStepEnd
-  // once for it); false: an ordinary range (overlapping ones are counted).
+  // once for it); false: an ordinary range (nested in the step on its own thread, or overlapping:
+  // counted). An event is visible to the drainer before any record of its window is: a drainer that
+  // looks at a ring's head first and takes events second sees every event of the records it saw.
   [[nodiscard]] bool OnStepBegin(uint64_t ticks, uint32_t tid) noexcept;
   void OnStepEnd(uint64_t ticks) noexcept;
   // Step k is [k, k+1): ends the open step, begins the next. `count` boundaries at once for a timer
-  // that slept through a wait.
+  // that slept through a wait. Never held for arming: the caller may be the thread that arms.
   void OnBoundary(uint64_t ticks, uint32_t tid, uint64_t count = 1) noexcept;
 
   // --- phase controller
@@ -80,17 +89,21 @@ class StepGate {
     bool window_open = false;
     uint64_t window_begin_ticks = 0;
     uint64_t steps_until_collecting = 0;  // UINT64_MAX never
-    uint64_t median_step_ticks = 0;       // of recent steps, 0 unknown
+    uint64_t median_step_ticks = 0;       // begin to begin, of recent steps; 0 unknown
     uint64_t overlapping = 0;
-    bool awaiting_arm = false;     // a first active step is (or was) held for arming
+    bool awaiting_arm = false;     // this cycle's first active step is (or was) held for arming
+    bool armed = false;            // what SetArmed said for the cycle in progress
   };
   [[nodiscard]] Snapshot snapshot() noexcept;
   // Device arming ended (or is impossible): lets a held first step go. `cuda_present` says that CUPTI
-  // can be armed at all: only then does a first active step wait.
+  // can be armed at all: only then does a first active step wait. A window's end takes it back to
+  // not armed unless the next step collects too; say so again in each cycle.
   void SetArmed(bool armed, uint64_t now_ticks) noexcept;
   void SetCudaPresent(bool present) noexcept;
   // All device tails are in: finishing -> waiting, idle or done.
   void SetTailPending(bool pending) noexcept;
+  // For cudaProfilerStart: holds the caller until arming ended or arm_wait is over.
+  void HoldUntilArmed() noexcept;
   // Total ns that first active steps were held.
   [[nodiscard]] uint64_t arm_wait_ns() const noexcept;
 

@@ -1,0 +1,76 @@
+#include "agent/cupti/driver.h"
+
+#include <dlfcn.h>
+
+namespace stepagent::cupti {
+namespace {
+
+constexpr const char* kSoname = "libcuda.so.1";
+
+template <typename F>
+void LookUp(void* handle, const char* name, F* out) {
+  *out = reinterpret_cast<F>(dlsym(handle, name));
+}
+
+}  // namespace
+
+bool Driver::IsMapped() {
+  void* handle = dlopen(kSoname, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return false;
+  dlclose(handle);
+  return true;
+}
+
+bool Driver::Find() {
+  if (handle_ != nullptr) return true;
+  // The reference is kept: our function pointers must stay good. The driver is not made to be
+  // unloaded anyway.
+  handle_ = dlopen(kSoname, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+  if (handle_ == nullptr) return false;
+  LookUp(handle_, "cuInit", &init_);
+  LookUp(handle_, "cuDriverGetVersion", &get_version_);
+  LookUp(handle_, "cuDeviceGetCount", &get_count_);
+  LookUp(handle_, "cuDeviceGet", &get_device_);
+  LookUp(handle_, "cuDeviceGetAttribute", &get_attribute_);
+  LookUp(handle_, "cuDeviceGetName", &get_name_);
+  LookUp(handle_, "cuDeviceGetUuid_v2", &get_uuid_);
+  if (get_uuid_ == nullptr) LookUp(handle_, "cuDeviceGetUuid", &get_uuid_);
+  LookUp(handle_, "cuDeviceTotalMem_v2", &get_memory_);
+  return true;
+}
+
+uint32_t Driver::Version(int* result) const {
+  int version = 0;
+  *result = get_version_ != nullptr ? get_version_(&version) : kCudaUnasked;
+  return *result == kCudaOk && version > 0 ? static_cast<uint32_t>(version) : 0;
+}
+
+int Driver::DeviceCount(int* count) const {
+  *count = 0;
+  return get_count_ != nullptr ? get_count_(count) : kCudaUnasked;
+}
+
+int Driver::Init() const { return init_ != nullptr ? init_(0) : kCudaUnasked; }
+
+uint32_t Driver::Attribute(int attribute, uint32_t ordinal) const {
+  int device = 0, value = 0;
+  if (get_device_ == nullptr || get_attribute_ == nullptr) return 0;
+  if (get_device_(&device, static_cast<int>(ordinal)) != kCudaOk) return 0;
+  return get_attribute_(&value, attribute, device) == kCudaOk && value > 0
+             ? static_cast<uint32_t>(value)
+             : 0;
+}
+
+bool Driver::Describe(uint32_t ordinal, char* name, int name_bytes, uint8_t* uuid,
+                      uint64_t* memory_bytes) const {
+  int device = 0;
+  size_t bytes = 0;
+  if (get_device_ == nullptr || get_name_ == nullptr) return false;
+  if (get_device_(&device, static_cast<int>(ordinal)) != kCudaOk) return false;
+  if (get_name_(name, name_bytes, device) != kCudaOk) return false;
+  if (get_uuid_ != nullptr) (void)get_uuid_(uuid, device);
+  if (get_memory_ != nullptr && get_memory_(&bytes, device) == kCudaOk) *memory_bytes = bytes;
+  return true;
+}
+
+}  // namespace stepagent::cupti

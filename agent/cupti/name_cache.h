@@ -1,0 +1,35 @@
+#pragma once
+// NameCache: kernel names to NameIds without hashing each one.
+//
+// Purpose: CUPTI shares one name string among all records of a kernel; interning it anew for each
+// record (strlen and hash of some hundred bytes) would cost more than the rest of the decoding.
+// Thread rule: the thread that decodes. Failure rule: a miss only costs time.
+// The pointer is a hint, never the key: a rival's cuptiFinalize frees names and the address may come
+// back with another text, so a hit is compared with the interned text before it counts.
+#include <cstddef>
+#include <cstdint>
+
+#include "agent/core/name_table.h"
+
+namespace stepagent::cupti {
+
+class NameCache {
+ public:
+  void Clear();
+  // `name` is a C string that lives during the call. Never null.
+  [[nodiscard]] core::NameId Intern(const char* name);
+
+ private:
+  // Direct mapped. 2048 entries hold the kernels of a large model (a few hundred) with few clashes.
+  static constexpr size_t kEntries = 2048;
+  // A name beyond this is looked at this far only (NameTable cuts at 4 KiB and hashes the rest).
+  static constexpr size_t kLongestName = size_t{1} << 20;
+
+  struct Entry {
+    const char* name = nullptr;
+    core::NameId id = 0;
+  };
+  Entry entries_[kEntries];
+};
+
+}  // namespace stepagent::cupti
