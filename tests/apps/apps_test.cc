@@ -82,7 +82,8 @@ TEST_F(Host, EveryProgramHasHelp) {
       "train_loop",  "server",       "replay",      "close_all",    "driver_paths",
       "early_range", "env_fds",      "exit_ways",   "fork_storm",   "graph_heavy",
       "many_threads", "multi_device", "nvtx_loop",  "plugin_host",  "hostile_names",
-      "rival_cupti", "runtime_loop", "signal_mix",  "spawn_ways",   "never_ending_kernel"};
+      "rival_cupti", "runtime_loop", "signal_mix",  "spawn_ways",   "never_ending_kernel",
+      "sandboxed",   "static_program"};
   for (const std::string& program : programs) {
     const Outcome help = Execute(program + " --help");
     EXPECT_EQ(help.status, 0) << program;
@@ -289,6 +290,11 @@ constexpr Case kHostCases[] = {
      "fork: status 0\nforked child: 1 steps\nfork: status 0\nparent again: 1 steps\n"},
     {"EarlyRange", "early_range", 0, "early_range: 7 steps\n"},
     {"PluginHost", "plugin_host", 0, "plugin_host: 10 rounds\n"},
+    {"StaticProgram", "static_program", 7, "static_program\n"},
+    {"SandboxDeniesSockets", "sandboxed --deny socket,memfd --after 3 --steps 6", 0,
+     "sandboxed: 6 steps\n"},
+    {"SandboxFewFiles", "sandboxed --nofile 16 -- env_fds --only threads --self --steps 1", 0,
+     nullptr},
     {"HostileNames", "hostile_names", 0, "hostile_names: 5 steps\n"},
 };
 INSTANTIATE_TEST_SUITE_P(Victims, HostVictim, testing::ValuesIn(kHostCases), CaseName);
