@@ -25,7 +25,8 @@ enum : uint32_t {
 struct PhaseWords {
   std::atomic<uint32_t> alive{0};       // 1 in the process that mapped it; 0 in its children
   std::atomic<uint32_t> bits{0};
-  std::atomic<uint32_t> wake{0};        // futex word of the thread `stepagent`: bumped, then woken
+  // Written at steps and phase changes: on a line of their own, away from what every call reads.
+  alignas(64) std::atomic<uint32_t> wake{0};  // futex word of the thread `stepagent`: bumped, then woken
   std::atomic<uint32_t> armed{0};       // futex word of a first active step: 1 once armed or given up
   std::atomic<uint32_t> signals{0};     // toggles counted by the signal handler
   std::atomic<uint32_t> gate_lock{0};   // step_gate.cc
