@@ -1,0 +1,28 @@
+# Writes the tables behind cuptiGetCallbackName from the vendor's callback id headers, so that the
+# names are exactly theirs and none of them is kept here.
+function(_sim_name_table header prefix function out)
+  file(STRINGS ${header} lines REGEX "${prefix}[A-Za-z0-9_]+ *= *[0-9]+")
+  set(cases)
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "${prefix}([A-Za-z0-9_]+) *= *([0-9]+)" _ "${line}")
+    if(NOT (CMAKE_MATCH_1 STREQUAL "SIZE" OR CMAKE_MATCH_1 STREQUAL "FORCE_INT"))
+      string(APPEND cases "    case ${CMAKE_MATCH_2}: return \"${CMAKE_MATCH_1}\";\n")
+    endif()
+  endforeach()
+  set(${out} "const char* ${function}(uint32_t cbid) {\n  switch (cbid) {\n${cases}    default: return nullptr;\n  }\n}\n" PARENT_SCOPE)
+endfunction()
+
+function(stepagent_sim_generate_names output)
+  get_target_property(folders stepagent::vendor_headers INTERFACE_INCLUDE_DIRECTORIES)
+  foreach(name driver runtime)
+    unset(SIM_CBID_${name} CACHE)
+    find_file(SIM_CBID_${name} cupti_${name}_cbid.h PATHS ${folders} NO_DEFAULT_PATH)
+    if(NOT SIM_CBID_${name})
+      message(FATAL_ERROR "simulator: cupti_${name}_cbid.h was not found in ${folders}")
+    endif()
+  endforeach()
+  _sim_name_table(${SIM_CBID_driver} CUPTI_DRIVER_TRACE_CBID_ DriverFunctionName driver_table)
+  _sim_name_table(${SIM_CBID_runtime} CUPTI_RUNTIME_TRACE_CBID_ RuntimeFunctionName runtime_table)
+  file(CONFIGURE OUTPUT ${output} CONTENT
+    "#include \"cupti/names.h\"\n\nnamespace stepagent::sim {\n\n${driver_table}\n${runtime_table}\n}  // namespace stepagent::sim\n" @ONLY)
+endfunction()
