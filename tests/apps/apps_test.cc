@@ -79,11 +79,11 @@ void ExpectPlanKept(const std::string& options, const std::string& libraries) {
 
 TEST_F(Host, EveryProgramHasHelp) {
   const std::vector<std::string> programs = {
-      "train_loop",  "server",       "replay",      "close_all",    "driver_paths",
-      "early_range", "env_fds",      "exit_ways",   "fork_storm",   "graph_heavy",
-      "many_threads", "multi_device", "nvtx_loop",  "plugin_host",  "hostile_names",
-      "rival_cupti", "runtime_loop", "signal_mix",  "spawn_ways",   "never_ending_kernel",
-      "sandboxed",   "static_program"};
+      "train_loop",   "server",        "replay",     "close_all",   "driver_paths",
+      "early_range",  "env_fds",       "exit_ways",  "fork_storm",  "graph_heavy",
+      "many_threads", "multi_device",  "nvtx_loop",  "plugin_host", "hostile_names",
+      "rival_cupti",  "runtime_loop",  "signal_mix", "spawn_ways",  "never_ending_kernel",
+      "sandboxed",    "static_program"};
   for (const std::string& program : programs) {
     const Outcome help = Execute(program + " --help");
     EXPECT_EQ(help.status, 0) << program;
@@ -161,10 +161,9 @@ TEST_F(Simulated, ServerServesAndEnds) {
 TEST_F(Simulated, ReplayIssuesEveryCall) {
   const Outcome run = ExecuteSimulated("replay '" STEPAGENT_TINY_RECORDING "'");
   EXPECT_EQ(run.status, 0) << run.output;
-  for (const char* line :
-       {"cudaLaunchKernel: 10\n", "cudaLaunchKernelExC: 2\n", "cuLaunchKernel: 2\n",
-        "cudaMemcpyAsync: 6\n", "cudaMemsetAsync: 4\n", "cudaStreamSynchronize: 2\n",
-        "left out: cudaStreamIsCapturing: 2\n"}) {
+  for (const char* line : {"cudaLaunchKernel: 10\n", "cudaLaunchKernelExC: 2\n",
+                           "cuLaunchKernel: 2\n", "cudaMemcpyAsync: 6\n", "cudaMemsetAsync: 4\n",
+                           "cudaStreamSynchronize: 2\n", "left out: cudaStreamIsCapturing: 2\n"}) {
     EXPECT_NE(run.output.find(line), std::string::npos) << line << run.output;
   }
 }
@@ -188,7 +187,8 @@ TEST_F(Simulated, ReplayPlaysRealRecordings) {
 }
 
 TEST_F(Host, ReplayExpectKnowsSteps) {
-  const Outcome run = Execute("replay_expect.py --index 1 --durations '" STEPAGENT_TINY_RECORDING "'");
+  const Outcome run =
+      Execute("replay_expect.py --index 1 --durations '" STEPAGENT_TINY_RECORDING "'");
   ASSERT_EQ(run.status, 0) << run.output;
   const Json step = FindJson(run.output)["steps"][0];
   EXPECT_EQ(step["step"], 8);
@@ -265,7 +265,8 @@ constexpr Case kHostCases[] = {
     {"ExitBusyThread", "exit_ways busy_thread 2", 5, "2 steps, leaving by busy_thread\n"},
     {"ExitAtexit", "exit_ways atexit_nvtx 2", 5, "2 steps, leaving by atexit_nvtx\n"},
     {"ExitKey", "exit_ways key_nvtx 2", 5, "2 steps, leaving by key_nvtx\n"},
-    {"ManyThreads", "many_threads --short 200 --alive 64", 0, "many_threads: 200 short, 64 alive\n"},
+    {"ManyThreads", "many_threads --short 200 --alive 64", 0,
+     "many_threads: 200 short, 64 alive\n"},
     {"ManyThreadsCancelled", "many_threads --short 0 --alive 16 --cancel --blocked", 0,
      "many_threads: 0 short, 16 alive, cancelled\n"},
     {"SignalBefore", "signal_mix before", 0, "before: 10 handled, disposition: own handler\n"},
@@ -304,8 +305,9 @@ constexpr Case kSimulatedCases[] = {
     {"RivalAlone", "rival_cupti --at 3 --until 8 --steps 10", 0,
      "rival: subscribe at a step: 0\nrival: enable kernels: 0\nrival: unsubscribe: 0\n"
      "rival: 5 kernel records of 10 steps\n"},
-    {"RivalEarly", "rival_cupti --at -1 --steps 4", 0, nullptr},
-    {"GraphBuilt", "graph_heavy --nodes 50 --steps 5", 0, "graph_heavy: 5 launches of 50 kernels\n"},
+    {"RivalEarly", "rival_cupti --early --steps 4", 0, nullptr},
+    {"GraphBuilt", "graph_heavy --nodes 50 --steps 5", 0,
+     "graph_heavy: 5 launches of 50 kernels\n"},
     {"GraphCaptured", "graph_heavy --nodes 50 --steps 5 --capture", 0,
      "graph_heavy: 5 launches of 50 kernels\n"},
     {"MultiDevice", "STEPAGENT_SIM_DEVICES=3 multi_device 3 4", 0,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a Kineto recording holds for given steps, as JSON: the answer a tracer of its replay must give.
+"""What a Kineto recording holds for given steps, as JSON: what a trace of its replay must hold.
 
 Work belongs to the step in whose range [begin, end) it was launched; device work follows its launch
 by correlation id, whenever it ran. Steps are the ProfilerStep#N annotations.

@@ -67,8 +67,8 @@ class KinetoSax : public nlohmann::json_sax<Json> {
     --depth_;
     return true;
   }
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error)
-      override {
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     throw std::runtime_error("not JSON at byte " + std::to_string(position) + ": " + error.what());
   }
 
@@ -77,11 +77,16 @@ class KinetoSax : public nlohmann::json_sax<Json> {
 
   bool Enters(bool is_object) const {
     switch (depth_) {
-      case kOutside: return is_object;
-      case kInRoot: return !is_object && key_ == "traceEvents";
-      case kInEvents: return is_object;
-      case kInEvent: return is_object && key_ == "args";
-      default: return false;
+      case kOutside:
+        return is_object;
+      case kInRoot:
+        return !is_object && key_ == "traceEvents";
+      case kInEvents:
+        return is_object;
+      case kInEvent:
+        return is_object && key_ == "args";
+      default:
+        return false;
     }
   }
 

@@ -16,8 +16,8 @@ int64_t NowNs() {
 
 }  // namespace
 
-Player::Player(const Recording& recording, const std::vector<Action>& timeline,
-               const Stage& stage, const PlayOptions& options)
+Player::Player(const Recording& recording, const std::vector<Action>& timeline, const Stage& stage,
+               const PlayOptions& options)
     : recording_(recording),
       timeline_(timeline),
       stage_(stage),
@@ -105,10 +105,18 @@ void Player::Perform(const Action& action, uint64_t turn, Actor& actor) {
   }
   const char* name = recording_.names[recording_.annotations[action.index].name].c_str();
   switch (action.type) {
-    case ActionType::kPush: nvtxRangePushA(name); break;
-    case ActionType::kPop: nvtxRangePop(); break;
-    case ActionType::kRangeStart: open_ranges_[action.index] = nvtxRangeStartA(name); break;
-    default: nvtxRangeEnd(open_ranges_[action.index]); break;
+    case ActionType::kPush:
+      nvtxRangePushA(name);
+      break;
+    case ActionType::kPop:
+      nvtxRangePop();
+      break;
+    case ActionType::kRangeStart:
+      open_ranges_[action.index] = nvtxRangeStartA(name);
+      break;
+    default:
+      nvtxRangeEnd(open_ranges_[action.index]);
+      break;
   }
   PassTurn(turn);
 }

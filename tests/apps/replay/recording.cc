@@ -57,11 +57,11 @@ enum class Category { kOther, kCall, kKernel, kCopy, kSet, kAnnotation };
 // Kineto's names since 2022, and the capitalised ones before.
 Category CategoryOf(const std::string& cat) {
   static const std::map<std::string, Category> kCategories = {
-      {"cuda_runtime", Category::kCall},   {"Runtime", Category::kCall},
-      {"cuda_driver", Category::kCall},    {"kernel", Category::kKernel},
-      {"Kernel", Category::kKernel},       {"gpu_memcpy", Category::kCopy},
-      {"Memcpy", Category::kCopy},         {"gpu_memset", Category::kSet},
-      {"Memset", Category::kSet},          {"user_annotation", Category::kAnnotation},
+      {"cuda_runtime", Category::kCall}, {"Runtime", Category::kCall},
+      {"cuda_driver", Category::kCall},  {"kernel", Category::kKernel},
+      {"Kernel", Category::kKernel},     {"gpu_memcpy", Category::kCopy},
+      {"Memcpy", Category::kCopy},       {"gpu_memset", Category::kSet},
+      {"Memset", Category::kSet},        {"user_annotation", Category::kAnnotation},
   };
   const auto found = kCategories.find(cat);
   return found == kCategories.end() ? Category::kOther : found->second;
@@ -97,12 +97,23 @@ class Loader {
   void Receive(const KinetoEvent& event) {
     if (event.ph != "X") return;
     switch (CategoryOf(event.cat)) {
-      case Category::kCall: AddCall(event); break;
-      case Category::kKernel: AddWork(event, MakeKernel(event)); break;
-      case Category::kCopy: AddWork(event, MakeCopy(event)); break;
-      case Category::kSet: AddWork(event, MakeTransfer(event)); break;
-      case Category::kAnnotation: AddAnnotation(event); break;
-      case Category::kOther: break;
+      case Category::kCall:
+        AddCall(event);
+        break;
+      case Category::kKernel:
+        AddWork(event, MakeKernel(event));
+        break;
+      case Category::kCopy:
+        AddWork(event, MakeCopy(event));
+        break;
+      case Category::kSet:
+        AddWork(event, MakeTransfer(event));
+        break;
+      case Category::kAnnotation:
+        AddAnnotation(event);
+        break;
+      case Category::kOther:
+        break;
     }
   }
 

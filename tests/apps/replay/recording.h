@@ -58,7 +58,7 @@ struct DeviceWork {
   uint64_t bytes = 0;     // copies and sets
   uint32_t name = kNone;  // kernels: index into Recording::names
   uint32_t shape = kNone;
-  uint32_t stream = 0;    // index into Recording::streams
+  uint32_t stream = 0;  // index into Recording::streams
   Memory source = Memory::kDevice, target = Memory::kDevice;
 };
 
@@ -86,8 +86,8 @@ struct Recording {
   std::vector<Annotation> annotations;
   std::vector<std::string> names;
   std::vector<Shape> shapes;
-  std::vector<StreamKey> streams;  // ascending
-  std::vector<int64_t> threads;    // recorded thread ids; the main thread first
+  std::vector<StreamKey> streams;            // ascending
+  std::vector<int64_t> threads;              // recorded thread ids; the main thread first
   std::map<std::string, uint64_t> left_out;  // reason or call name, count
 };
 

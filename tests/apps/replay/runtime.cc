@@ -40,31 +40,49 @@ Runtime Runtime::Open() {
   api.next_duration_ns = reinterpret_cast<stepagent_sim_next_duration_ns_fn>(
       dlsym(driver, "stepagent_sim_next_duration_ns"));
   if (api.register_kernel == nullptr || api.next_duration_ns == nullptr) {
-    throw std::runtime_error("this libcuda.so.1 drives a real device; kernels of a recorded "
-                             "duration exist on the simulated one only");
+    throw std::runtime_error(
+        "this libcuda.so.1 drives a real device; kernels of a recorded "
+        "duration exist on the simulated one only");
   }
   return api;
 }
 
 bool Runtime::Has(CallId call) const {
   switch (call) {
-    case CallId::kLaunchKernel: return cudaLaunchKernel != nullptr;
-    case CallId::kLaunchKernelExC: return cudaLaunchKernelExC != nullptr;
-    case CallId::kLaunchCooperativeKernel: return cudaLaunchCooperativeKernel != nullptr;
-    case CallId::kDriverLaunchKernel: return cuLaunchKernel != nullptr;
-    case CallId::kDriverLaunchKernelEx: return cuLaunchKernelEx != nullptr;
-    case CallId::kMemcpyAsync: return cudaMemcpyAsync != nullptr;
-    case CallId::kMemcpy: return cudaMemcpy != nullptr;
-    case CallId::kMemsetAsync: return cudaMemsetAsync != nullptr;
-    case CallId::kMemset: return cudaMemset != nullptr;
-    case CallId::kDeviceSynchronize: return cudaDeviceSynchronize != nullptr;
-    case CallId::kStreamSynchronize: return cudaStreamSynchronize != nullptr;
-    case CallId::kEventSynchronize: return cudaEventSynchronize != nullptr;
-    case CallId::kEventRecord: return cudaEventRecord != nullptr;
-    case CallId::kEventQuery: return cudaEventQuery != nullptr;
-    case CallId::kStreamWaitEvent: return cudaStreamWaitEvent != nullptr;
-    case CallId::kStreamQuery: return cudaStreamQuery != nullptr;
-    case CallId::kCount: break;
+    case CallId::kLaunchKernel:
+      return cudaLaunchKernel != nullptr;
+    case CallId::kLaunchKernelExC:
+      return cudaLaunchKernelExC != nullptr;
+    case CallId::kLaunchCooperativeKernel:
+      return cudaLaunchCooperativeKernel != nullptr;
+    case CallId::kDriverLaunchKernel:
+      return cuLaunchKernel != nullptr;
+    case CallId::kDriverLaunchKernelEx:
+      return cuLaunchKernelEx != nullptr;
+    case CallId::kMemcpyAsync:
+      return cudaMemcpyAsync != nullptr;
+    case CallId::kMemcpy:
+      return cudaMemcpy != nullptr;
+    case CallId::kMemsetAsync:
+      return cudaMemsetAsync != nullptr;
+    case CallId::kMemset:
+      return cudaMemset != nullptr;
+    case CallId::kDeviceSynchronize:
+      return cudaDeviceSynchronize != nullptr;
+    case CallId::kStreamSynchronize:
+      return cudaStreamSynchronize != nullptr;
+    case CallId::kEventSynchronize:
+      return cudaEventSynchronize != nullptr;
+    case CallId::kEventRecord:
+      return cudaEventRecord != nullptr;
+    case CallId::kEventQuery:
+      return cudaEventQuery != nullptr;
+    case CallId::kStreamWaitEvent:
+      return cudaStreamWaitEvent != nullptr;
+    case CallId::kStreamQuery:
+      return cudaStreamQuery != nullptr;
+    case CallId::kCount:
+      break;
   }
   return false;
 }

@@ -13,14 +13,15 @@
 
 namespace stepagent::replay {
 
-#define REPLAY_RUNTIME_FUNCTIONS(X)                                                             \
-  X(cudaGetDeviceCount) X(cudaSetDevice) X(cudaFree) X(cudaMalloc) X(cudaMallocHost)            \
-  X(cudaMallocManaged) X(cudaStreamCreateWithFlags) X(cudaStreamDestroy)                        \
-  X(cudaEventCreateWithFlags) X(cudaLaunchKernel) X(cudaLaunchKernelExC)                        \
-  X(cudaLaunchCooperativeKernel) X(cudaMemcpyAsync) X(cudaMemcpy) X(cudaMemsetAsync)            \
-  X(cudaMemset) X(cudaDeviceSynchronize) X(cudaStreamSynchronize) X(cudaEventSynchronize)       \
-  X(cudaEventRecord) X(cudaEventQuery) X(cudaStreamWaitEvent) X(cudaStreamQuery)                \
-  X(cudaGetErrorName)
+#define REPLAY_RUNTIME_FUNCTIONS(X)                                                               \
+  X(cudaGetDeviceCount)                                                                           \
+  X(cudaSetDevice)                                                                                \
+  X(cudaFree) X(cudaMalloc) X(cudaMallocHost) X(cudaMallocManaged) X(cudaStreamCreateWithFlags)   \
+      X(cudaStreamDestroy) X(cudaEventCreateWithFlags) X(cudaLaunchKernel) X(cudaLaunchKernelExC) \
+          X(cudaLaunchCooperativeKernel) X(cudaMemcpyAsync) X(cudaMemcpy) X(cudaMemsetAsync)      \
+              X(cudaMemset) X(cudaDeviceSynchronize) X(cudaStreamSynchronize)                     \
+                  X(cudaEventSynchronize) X(cudaEventRecord) X(cudaEventQuery)                    \
+                      X(cudaStreamWaitEvent) X(cudaStreamQuery) X(cudaGetErrorName)
 #define REPLAY_DRIVER_FUNCTIONS(X) X(cuLaunchKernel) X(cuLaunchKernelEx)
 
 struct Runtime {

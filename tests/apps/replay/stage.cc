@@ -118,46 +118,51 @@ void Stage::Issue(const Call& call, Actor& actor) const {
   }
 }
 
-void Stage::IssueLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const {
+int Stage::IssueDriverLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const {
+  const Shape& shape = recording_.shapes[work.shape];
+  const auto function = static_cast<CUfunction>(kernels_[work.name]);
+  void* arguments[1] = {nullptr};
+  CUlaunchConfig config{};
+  config.gridDimX = shape.grid[0];
+  config.gridDimY = shape.grid[1];
+  config.gridDimZ = shape.grid[2];
+  config.blockDimX = shape.block[0];
+  config.blockDimY = shape.block[1];
+  config.blockDimZ = shape.block[2];
+  config.sharedMemBytes = shape.shared_bytes;
+  config.hStream = stream;
+  if (call.id == CallId::kDriverLaunchKernelEx) {
+    return runtime_.cuLaunchKernelEx(&config, function, arguments, nullptr);
+  }
+  return runtime_.cuLaunchKernel(function, config.gridDimX, config.gridDimY, config.gridDimZ,
+                                 config.blockDimX, config.blockDimY, config.blockDimZ,
+                                 config.sharedMemBytes, stream, arguments, nullptr);
+}
+
+int Stage::IssueRuntimeLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const {
   const Shape& shape = recording_.shapes[work.shape];
   const dim3 grid = ToDim3(shape.grid), block = ToDim3(shape.block);
   void* const kernel = kernels_[work.name];
   void* arguments[1] = {nullptr};
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = stream;
-  CUlaunchConfig driver_config{};
-  driver_config.gridDimX = grid.x;
-  driver_config.gridDimY = grid.y;
-  driver_config.gridDimZ = grid.z;
-  driver_config.blockDimX = block.x;
-  driver_config.blockDimY = block.y;
-  driver_config.blockDimZ = block.z;
-  driver_config.sharedMemBytes = shape.shared_bytes;
-  driver_config.hStream = stream;
-  const auto function = static_cast<CUfunction>(kernel);
-  int result = 0;
-  switch (call.id) {
-    case CallId::kLaunchKernelExC:
-      result = runtime_.cudaLaunchKernelExC(&config, kernel, arguments);
-      break;
-    case CallId::kLaunchCooperativeKernel:
-      result = runtime_.cudaLaunchCooperativeKernel(kernel, grid, block, arguments,
-                                                    shape.shared_bytes, stream);
-      break;
-    case CallId::kDriverLaunchKernel:
-      result = runtime_.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                       shape.shared_bytes, stream, arguments, nullptr);
-      break;
-    case CallId::kDriverLaunchKernelEx:
-      result = runtime_.cuLaunchKernelEx(&driver_config, function, arguments, nullptr);
-      break;
-    default:
-      result = runtime_.cudaLaunchKernel(kernel, grid, block, arguments, shape.shared_bytes,
-                                         stream);
+  if (call.id == CallId::kLaunchKernelExC) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = stream;
+    return runtime_.cudaLaunchKernelExC(&config, kernel, arguments);
   }
+  const auto launch = call.id == CallId::kLaunchCooperativeKernel
+                          ? runtime_.cudaLaunchCooperativeKernel
+                          : runtime_.cudaLaunchKernel;
+  return launch(kernel, grid, block, arguments, shape.shared_bytes, stream);
+}
+
+void Stage::IssueLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const {
+  const bool is_driver =
+      call.id == CallId::kDriverLaunchKernel || call.id == CallId::kDriverLaunchKernelEx;
+  const int result =
+      is_driver ? IssueDriverLaunch(call, work, stream) : IssueRuntimeLaunch(call, work, stream);
   Check(runtime_, static_cast<cudaError_t>(result), CallName(call.id));
 }
 
@@ -180,16 +185,29 @@ void Stage::IssueTransfer(const Call& call, const DeviceWork& work, cudaStream_t
 void Stage::IssueOther(const Call& call, Actor& actor) const {
   cudaError_t result = cudaSuccess;
   switch (call.id) {
-    case CallId::kDeviceSynchronize: result = runtime_.cudaDeviceSynchronize(); break;
-    case CallId::kStreamSynchronize: result = runtime_.cudaStreamSynchronize(actor.stream); break;
-    case CallId::kEventSynchronize: result = runtime_.cudaEventSynchronize(actor.event); break;
-    case CallId::kEventRecord: result = runtime_.cudaEventRecord(actor.event, actor.stream); break;
-    case CallId::kEventQuery: result = runtime_.cudaEventQuery(actor.event); break;
-    case CallId::kStreamQuery: result = runtime_.cudaStreamQuery(actor.stream); break;
+    case CallId::kDeviceSynchronize:
+      result = runtime_.cudaDeviceSynchronize();
+      break;
+    case CallId::kStreamSynchronize:
+      result = runtime_.cudaStreamSynchronize(actor.stream);
+      break;
+    case CallId::kEventSynchronize:
+      result = runtime_.cudaEventSynchronize(actor.event);
+      break;
+    case CallId::kEventRecord:
+      result = runtime_.cudaEventRecord(actor.event, actor.stream);
+      break;
+    case CallId::kEventQuery:
+      result = runtime_.cudaEventQuery(actor.event);
+      break;
+    case CallId::kStreamQuery:
+      result = runtime_.cudaStreamQuery(actor.stream);
+      break;
     case CallId::kStreamWaitEvent:
       result = runtime_.cudaStreamWaitEvent(actor.stream, actor.event, 0);
       break;
-    default: break;
+    default:
+      break;
   }
   if (result != cudaErrorNotReady) Check(runtime_, result, CallName(call.id));
 }

@@ -33,14 +33,16 @@ class Stage {
   cudaStream_t MakeStream(int64_t recorded) const;
 
   void IssueLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
+  int IssueDriverLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
+  int IssueRuntimeLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
   void IssueTransfer(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
   void IssueOther(const Call& call, Actor& actor) const;
 
   const Runtime& runtime_;
   const Recording& recording_;
   int device_count_ = 0;
-  std::vector<cudaStream_t> streams_;   // of recording_.streams
-  std::vector<void*> kernels_;          // of recording_.names; null where no kernel has that name
+  std::vector<cudaStream_t> streams_;  // of recording_.streams
+  std::vector<void*> kernels_;         // of recording_.names; null where no kernel has that name
   std::array<void*, static_cast<size_t>(Memory::kCount)> sources_{}, targets_{};
 };
 

@@ -43,8 +43,8 @@ std::vector<Action> MakeTimeline(const Recording& recording, bool with_ranges) {
                        nests[index] ? ActionType::kPop : ActionType::kRangeEnd});
   }
   for (uint32_t i = 0; i < recording.calls.size(); i++) {
-    actions.push_back({recording.calls[i].begin_ns, recording.calls[i].thread, i,
-                       ActionType::kCall});
+    actions.push_back(
+        {recording.calls[i].begin_ns, recording.calls[i].thread, i, ActionType::kCall});
   }
   std::stable_sort(actions.begin(), actions.end(), [](const Action& a, const Action& b) {
     const auto rank = [](ActionType type) {

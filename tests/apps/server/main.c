@@ -1,6 +1,5 @@
 // server: a long-lived inference loop. Requests arrive at a steady rate, worker threads serve them,
 // each under the NVTX range "request". It knows no schedule and ends on SIGTERM or at a limit.
-#include <getopt.h>
 #include <inttypes.h>
 #include <nvtx3/nvToolsExt.h>
 #include <poll.h>
@@ -62,33 +61,21 @@ static bool RestUntil(double deadline, const sigset_t* open_mask) {
 }
 
 static Settings ParseSettings(int argc, char** argv) {
-  enum { kWorkers = 256, kRate, kKernels, kKernelUs, kRequests, kSeconds, kIdleFirst, kBurst,
-         kRest, kHostOnly, kHelpOption };
-  static const struct option kOptions[] = {
-      {"workers", 1, NULL, kWorkers},     {"rate", 1, NULL, kRate},
-      {"kernels", 1, NULL, kKernels},     {"kernel-us", 1, NULL, kKernelUs},
-      {"requests", 1, NULL, kRequests},   {"seconds", 1, NULL, kSeconds},
-      {"idle-first", 1, NULL, kIdleFirst}, {"burst", 1, NULL, kBurst},
-      {"rest", 1, NULL, kRest},           {"host-only", 0, NULL, kHostOnly},
-      {"help", 0, NULL, kHelpOption},     {NULL, 0, NULL, 0}};
   Settings settings = {.workers = 4, .kernels = 4, .rate = 200, .rest = 1};
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    switch (option) {
-      case kWorkers: settings.workers = ParseNumber("workers", optarg, 1, kMaxWorkers); break;
-      case kRate: settings.rate = ParseReal("rate", optarg, 0, 1e6); break;
-      case kKernels: settings.kernels = ParseNumber("kernels", optarg, 1, 1000); break;
-      case kKernelUs: settings.kernel_us = ParseNumber("kernel-us", optarg, 0, 10000000); break;
-      case kRequests: settings.requests = ParseNumber("requests", optarg, 0, UINT64_MAX); break;
-      case kSeconds: settings.seconds = ParseReal("seconds", optarg, 0, 1e6); break;
-      case kIdleFirst: settings.idle_first = ParseReal("idle-first", optarg, 0, 1e6); break;
-      case kBurst: settings.burst = ParseNumber("burst", optarg, 0, UINT64_MAX); break;
-      case kRest: settings.rest = ParseReal("rest", optarg, 0, 1e6); break;
-      case kHostOnly: settings.host_only = true; break;
-      case kHelpOption: fputs(kHelp, stdout); exit(0);
-      default: exit(2);
-    }
-  }
+  const OptionSpec options[] = {
+      {"workers", kOptionNumber32, &settings.workers, 1, kMaxWorkers, NULL},
+      {"rate", kOptionReal, &settings.rate, 0, 1e6, NULL},
+      {"kernels", kOptionNumber32, &settings.kernels, 1, 1000, NULL},
+      {"kernel-us", kOptionNumber, &settings.kernel_us, 0, 1e7, NULL},
+      {"requests", kOptionNumber, &settings.requests, 0, 1.9e19, NULL},
+      {"seconds", kOptionReal, &settings.seconds, 0, 1e6, NULL},
+      {"idle-first", kOptionReal, &settings.idle_first, 0, 1e6, NULL},
+      {"burst", kOptionNumber, &settings.burst, 0, 1e9, NULL},
+      {"rest", kOptionReal, &settings.rest, 0, 1e6, NULL},
+      {"host-only", kOptionFlag, &settings.host_only, 0, 0, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
   return settings;
 }
 

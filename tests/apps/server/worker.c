@@ -24,7 +24,8 @@ static Workspace CreateWorkspace(const Device* device) {
   space.input = DeviceAllocate(device, bytes);
   space.weight = DeviceAllocate(device, bytes);
   space.output = DeviceAllocate(device, bytes);
-  CU(&device->driver, cuMemsetD32Async, (space.weight, 0x3f800000u, kRequestElements, space.stream));
+  CU(&device->driver, cuMemsetD32Async,
+     (space.weight, 0x3f800000u, kRequestElements, space.stream));
   return space;
 }
 

@@ -16,11 +16,11 @@ static const char* ErrorName(const Driver* driver, CUresult result) {
 static bool FillTable(Driver* driver, char* reason, size_t reason_size) {
 #define DRIVER_STRING2(name) #name
 #define DRIVER_STRING(name) DRIVER_STRING2(name)
-#define DRIVER_LOOKUP(name)                                                   \
+#define DRIVER_LOOKUP(name)                                                      \
   driver->name = (__typeof__(&name))dlsym(driver->library, DRIVER_STRING(name)); \
-  if (driver->name == NULL) {                                                 \
-    snprintf(reason, reason_size, "libcuda.so.1 lacks " DRIVER_STRING(name)); \
-    return false;                                                             \
+  if (driver->name == NULL) {                                                    \
+    snprintf(reason, reason_size, "libcuda.so.1 lacks " DRIVER_STRING(name));    \
+    return false;                                                                \
   }
   DRIVER_FUNCTIONS(DRIVER_LOOKUP)
 #undef DRIVER_LOOKUP

@@ -40,9 +40,7 @@ void DeviceClose(Device* device) {
   CU(&device->driver, cuDevicePrimaryCtxRelease, (device->handle));
 }
 
-void DeviceBind(const Device* device) {
-  CU(&device->driver, cuCtxSetCurrent, (device->context));
-}
+void DeviceBind(const Device* device) { CU(&device->driver, cuCtxSetCurrent, (device->context)); }
 
 static void FillParameters(KernelArguments* arguments, void** parameters) {
   for (int i = 0; i < 4; i++) parameters[i] = &arguments->pointers[i];
@@ -53,8 +51,7 @@ static void FillParameters(KernelArguments* arguments, void** parameters) {
 
 static KernelArguments MakeArguments(const Device* device, const CUdeviceptr* pointers,
                                      float factor, uint32_t count) {
-  KernelArguments arguments = {
-      .factor = factor, .count = count, .min_ns = device->kernel_min_ns};
+  KernelArguments arguments = {.factor = factor, .count = count, .min_ns = device->kernel_min_ns};
   memcpy(arguments.pointers, pointers, sizeof arguments.pointers);
   return arguments;
 }

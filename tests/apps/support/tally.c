@@ -9,9 +9,9 @@ const char* const kRangeNames[kRangeCount] = {
 
 // The names under which a tracer of the driver API sees the calls.
 static const char* const kCallNames[kCallCount] = {
-    "cuLaunchKernel",     "cuGraphLaunch",      "cuMemcpyHtoDAsync",   "cuMemcpyDtoHAsync",
-    "cuMemcpyDtoDAsync",  "cuMemcpyDtoH",       "cuMemsetD8Async",     "cuMemsetD32Async",
-    "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize",    "cuStreamWaitEvent",
+    "cuLaunchKernel",      "cuGraphLaunch",      "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+    "cuMemcpyDtoDAsync",   "cuMemcpyDtoH",       "cuMemsetD8Async",   "cuMemsetD32Async",
+    "cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize",  "cuStreamWaitEvent",
     "cuEventRecord",
 };
 
@@ -61,8 +61,9 @@ void TallyPrint(FILE* out, const Tally* tally) {
   fprintf(out, ", \"graph_launches\": %" PRIu64, calls[kCallGraphLaunch]);
   fprintf(out, ", \"kernels\": %" PRIu64 ", \"copies\": %" PRIu64, kernels, copies);
   fprintf(out, ", \"sets\": %" PRIu64 ", \"set_bytes\": %" PRIu64, tally->sets, tally->set_bytes);
-  fprintf(out, ", \"syncs\": %" PRIu64,
-          calls[kCallStreamSynchronize] + calls[kCallEventSynchronize] + calls[kCallCtxSynchronize]);
+  fprintf(
+      out, ", \"syncs\": %" PRIu64,
+      calls[kCallStreamSynchronize] + calls[kCallEventSynchronize] + calls[kCallCtxSynchronize]);
   PrintMap(out, "calls", kCallNames, calls, kCallCount);
   PrintMap(out, "kernels_by_name", kKernelNames, tally->kernels, kKernelCount);
   PrintMap(out, "copies_by_kind", kCopyKindNames, tally->copies, kCopyKindCount);

@@ -64,8 +64,10 @@ def step(number, base):
 for index, first in ((7, 1700000000000000), (8, 1700000000006000)):
     step(index, first)
 EVENTS.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
-               "ts": 1700000000000300, "dur": 5, "args": {"External id": 3, "shape": [[1, 2], [3]]}})
-EVENTS.append({"ph": "M", "name": "process_name", "pid": "Spans", "tid": "x", "args": {"name": "y"}})
+               "ts": 1700000000000300, "dur": 5,
+               "args": {"External id": 3, "shape": [[1, 2], [3]]}})
+EVENTS.append({"ph": "M", "name": "process_name", "pid": "Spans", "tid": "x",
+               "args": {"name": "y"}})
 
 with open(os.path.join(os.path.dirname(__file__), "tiny.json"), "w", encoding="utf-8") as file:
     json.dump({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made up"}],

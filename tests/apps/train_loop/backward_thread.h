@@ -13,8 +13,8 @@ typedef struct BackwardThread {
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-  void (*start)(void* context);                 // once, on the new thread; may be NULL
-  void (*run)(void* context, uint32_t step);    // once per step
+  void (*start)(void* context);               // once, on the new thread; may be NULL
+  void (*run)(void* context, uint32_t step);  // once per step
   void* context;
   uint32_t step;
   bool has_work, is_stopping;

@@ -1,8 +1,6 @@
 #include "config.h"
 
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stddef.h>
 
 #include "support/parse.h"
 
@@ -21,59 +19,28 @@ static const char kHelp[] =
     "  --print-counts     after the run, print what it did as JSON\n"
     "  --print-expected   print what a run with these options does as JSON, and end\n";
 
-enum {
-  kOptSteps = 256, kOptKernels, kOptElements, kOptSleep, kOptKernelUs, kOptLag, kOptGraph,
-  kOptSeed, kOptDevice, kOptHostOnly, kOptCounts, kOptExpected, kOptHelp
-};
-
-static const struct option kOptions[] = {
-    {"steps", required_argument, NULL, kOptSteps},
-    {"kernels", required_argument, NULL, kOptKernels},
-    {"elements", required_argument, NULL, kOptElements},
-    {"sleep-us", required_argument, NULL, kOptSleep},
-    {"kernel-us", required_argument, NULL, kOptKernelUs},
-    {"lag", required_argument, NULL, kOptLag},
-    {"graph", required_argument, NULL, kOptGraph},
-    {"seed", required_argument, NULL, kOptSeed},
-    {"device", required_argument, NULL, kOptDevice},
-    {"host-only", no_argument, NULL, kOptHostOnly},
-    {"print-counts", no_argument, NULL, kOptCounts},
-    {"print-expected", no_argument, NULL, kOptExpected},
-    {"help", no_argument, NULL, kOptHelp},
-    {NULL, 0, NULL, 0},
-};
-
-static void ApplyOption(Config* config, int option, const char* name) {
-  static const char* const kGraphModes[] = {"capture", "build", "none", NULL};
-  switch (option) {
-    case kOptSteps: config->steps = ParseNumber(name, optarg, 0, 100000000); break;
-    case kOptKernels: config->layers = ParseNumber(name, optarg, 1, kMaxLayers); break;
-    case kOptElements: config->elements = ParseNumber(name, optarg, 1, 1 << 24); break;
-    case kOptSleep: config->sleep_us = ParseNumber(name, optarg, 0, 3600000000u); break;
-    case kOptKernelUs: config->kernel_us = ParseNumber(name, optarg, 0, 1000000000); break;
-    case kOptLag: config->lag = ParseNumber(name, optarg, 0, kMaxLag); break;
-    case kOptGraph: config->graph = (GraphMode)ParseChoice(name, optarg, kGraphModes); break;
-    case kOptSeed: config->seed = ParseNumber(name, optarg, 0, UINT32_MAX); break;
-    case kOptDevice: config->device = ParseNumber(name, optarg, 0, 255); break;
-    case kOptHostOnly: config->host_only = true; break;
-    case kOptCounts: config->print_counts = true; break;
-    case kOptExpected: config->mode = kPrintExpected; break;
-    case kOptHelp: fputs(kHelp, stdout); exit(0);
-    default: exit(2);
-  }
-}
-
 Config ParseConfig(int argc, char** argv) {
-  Config config = {
-      .steps = 12, .layers = 4, .elements = 16384, .sleep_us = 10000, .seed = 1,
+  static const char* const kGraphModes[] = {"capture", "build", "none", NULL};
+  Config config = {.steps = 12, .layers = 4, .elements = 16384, .sleep_us = 10000, .seed = 1};
+  int graph = kGraphCapture;
+  bool prints_expected = false;
+  const OptionSpec options[] = {
+      {"steps", kOptionNumber32, &config.steps, 0, 100000000, NULL},
+      {"kernels", kOptionNumber32, &config.layers, 1, kMaxLayers, NULL},
+      {"elements", kOptionNumber32, &config.elements, 1, 1 << 24, NULL},
+      {"sleep-us", kOptionNumber32, &config.sleep_us, 0, 3600000000u, NULL},
+      {"kernel-us", kOptionNumber32, &config.kernel_us, 0, 1000000000, NULL},
+      {"lag", kOptionNumber32, &config.lag, 0, kMaxLag, NULL},
+      {"graph", kOptionChoice, &graph, 0, 0, kGraphModes},
+      {"seed", kOptionNumber32, &config.seed, 0, UINT32_MAX, NULL},
+      {"device", kOptionNumber32, &config.device, 0, 255, NULL},
+      {"host-only", kOptionFlag, &config.host_only, 0, 0, NULL},
+      {"print-counts", kOptionFlag, &config.print_counts, 0, 0, NULL},
+      {"print-expected", kOptionFlag, &prints_expected, 0, 0, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
   };
-  int option, index = 0;
-  while ((option = getopt_long(argc, argv, "", kOptions, &index)) != -1) {
-    ApplyOption(&config, option, option >= kOptSteps ? kOptions[index].name : "");
-  }
-  if (optind != argc) {
-    fprintf(stderr, "unexpected argument %s\n", argv[optind]);
-    exit(2);
-  }
+  ParseOnlyOptions(argc, argv, options, kHelp);
+  config.graph = (GraphMode)graph;
+  config.mode = prints_expected ? kPrintExpected : kRun;
   return config;
 }

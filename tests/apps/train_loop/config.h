@@ -23,7 +23,7 @@ typedef struct Config {
   uint32_t sleep_us;   // host time spent in load_batch beside its work
   uint32_t kernel_us;  // least duration of every kernel; 0 leaves it to the device
   uint32_t seed;
-  int device;
+  uint32_t device;
   bool host_only;
   bool print_counts;
 } Config;

@@ -156,9 +156,8 @@ static void PrintCounts(const Run* run, const Tally* setup, const Tally* teardow
 
 static void OpenDevice(Run* run) {
   char reason[160] = "asked for";
-  if (!run->config.host_only &&
-      DeviceOpen(&run->device.device, run->config.device, run->config.kernel_us, reason,
-                 sizeof reason)) {
+  if (!run->config.host_only && DeviceOpen(&run->device.device, run->config.device,
+                                           run->config.kernel_us, reason, sizeof reason)) {
     printf("device: %s\n", run->device.device.name);
     DeviceModelCreate(&run->device, &run->config, &run->tally);
     return;

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-static uint64_t LayerBytes(const Config* config) { return sizeof(float) * (uint64_t)config->elements; }
+static uint64_t LayerBytes(const Config* config) {
+  return sizeof(float) * (uint64_t)config->elements;
+}
 
 Tally PlanSetup(const Config* config) {
   Tally plan;

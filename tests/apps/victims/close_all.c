@@ -12,9 +12,12 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "close_all [ROUNDS] [STEP_US] [--std]: in each of ROUNDS (20) rounds closes descriptors from 3 on,\n"
-    "  puts a file of its own under numbers 3 to 255, runs ten steps of STEP_US (2000) and writes to\n"
-    "  it; at the end the file must hold its own bytes only. --std takes 0, 1 and 2 as well: then the\n"
+    "close_all [ROUNDS] [STEP_US] [--std]: in each of ROUNDS (20) rounds closes descriptors from 3 "
+    "on,\n"
+    "  puts a file of its own under numbers 3 to 255, runs ten steps of STEP_US (2000) and writes "
+    "to\n"
+    "  it; at the end the file must hold its own bytes only. --std takes 0, 1 and 2 as well: then "
+    "the\n"
     "  exit status alone tells (0 good, 4 foreign bytes).\n";
 
 enum { kLastDescriptor = 255, kStepsPerRound = 10, kForeignBytes = 4 };
@@ -48,7 +51,8 @@ int main(int argc, char** argv) {
   const bool takes_std = argc > 1 && strcmp(argv[argc - 1], "--std") == 0;
   const int numbers = argc - (takes_std ? 1 : 0);
   const unsigned rounds = numbers > 1 ? (unsigned)ParseNumber("ROUNDS", argv[1], 1, 100000) : 20;
-  const unsigned step_us = numbers > 2 ? (unsigned)ParseNumber("STEP_US", argv[2], 0, 1000000) : 2000;
+  const unsigned step_us =
+      numbers > 2 ? (unsigned)ParseNumber("STEP_US", argv[2], 0, 1000000) : 2000;
   char path[] = "/tmp/close_all.XXXXXX";
   const char* folder = getenv("TMPDIR");
   char chosen[4096];
@@ -69,6 +73,7 @@ int main(int argc, char** argv) {
     Require(write(descriptor, line, (size_t)length) == length, "write");
   }
   const bool is_own = HoldsOwnBytesOnly(own, rounds);
-  if (!takes_std) printf("close_all: %u rounds, %s\n", rounds, is_own ? "own bytes only" : "FOREIGN BYTES");
+  if (!takes_std)
+    printf("close_all: %u rounds, %s\n", rounds, is_own ? "own bytes only" : "FOREIGN BYTES");
   return is_own ? 0 : kForeignBytes;
 }

@@ -30,8 +30,7 @@ int main(int argc, char** argv) {
     return printf("driver_paths: %s\n", reason), 77;
   }
   if (way > 0) {
-    const GetProcAddress get =
-        (GetProcAddress)DriverSymbol(&device.driver, "cuGetProcAddress_v2");
+    const GetProcAddress get = (GetProcAddress)DriverSymbol(&device.driver, "cuGetProcAddress_v2");
     if (get == NULL) return puts("driver_paths: no cuGetProcAddress_v2"), 77;
     int found = kNotLookedUp;
     void* function = NULL;

@@ -1,6 +1,5 @@
 // env_fds: what a process can see of itself, and what its children can see of themselves.
 #include <dirent.h>
-#include <getopt.h>
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +16,8 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "env_fds [options]: prints environment, descriptors, signals and children of itself, of a forked\n"
+    "env_fds [options]: prints environment, descriptors, signals and children of itself, of a "
+    "forked\n"
     "  child, and of programs started by fork+exec, posix_spawn and system\n"
     "  --steps N       steps (train_step) before looking, default 20\n"
     "  --step-us N     length of a step, default 1000\n"
@@ -74,7 +74,9 @@ static void ShowSignals(const char* who) {
     const bool is_blocked = sigismember(&mask, number) == 1;
     if (is_default && !is_blocked) continue;
     printf("%s signal %d%s%s\n", who, number, is_blocked ? " blocked" : "",
-           is_default ? "" : action.sa_handler == SIG_IGN ? " ignored" : " handled");
+           is_default                     ? ""
+           : action.sa_handler == SIG_IGN ? " ignored"
+                                          : " handled");
   }
 }
 
@@ -116,8 +118,8 @@ static void ForkChild(void) {
 }
 
 static void ExecChild(const char* program, bool spawns) {
-  char* const arguments[] = {(char*)program, "--self", "--steps", "0",
-                             only == NULL ? NULL : "--only", (char*)only, NULL};
+  char* const arguments[] = {
+      (char*)program, "--self", "--steps", "0", only == NULL ? NULL : "--only", (char*)only, NULL};
   pid_t child = 0;
   if (spawns) {
     Require(posix_spawn(&child, program, NULL, NULL, arguments, environ) == 0, "posix_spawn");
@@ -140,24 +142,19 @@ static void SystemChild(const char* program) {
 }
 
 int main(int argc, char** argv) {
-  enum { kSteps = 256, kStepUs, kOnly, kSelf };
-  static const struct option kOptions[] = {{"steps", 1, NULL, kSteps},
-                                           {"step-us", 1, NULL, kStepUs},
-                                           {"only", 1, NULL, kOnly},
-                                           {"self", 0, NULL, kSelf},
-                                           {NULL, 0, NULL, 0}};
   static const char* const kParts[] = {"env", "fds", "signals", "threads", NULL};
-  HelpOption(argc, argv, kHelp);
   uint64_t steps = 20, step_us = 1000;
+  int part = -1;
   bool is_self = false;
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    if (option == kSteps) steps = ParseNumber("steps", optarg, 0, 100000000);
-    if (option == kStepUs) step_us = ParseNumber("step-us", optarg, 0, 1000000);
-    if (option == kOnly) only = kParts[ParseChoice("only", optarg, kParts)];
-    if (option == kSelf) is_self = true;
-    if (option == '?') return 2;
-  }
+  const OptionSpec options[] = {
+      {"steps", kOptionNumber, &steps, 0, 1e8, NULL},
+      {"step-us", kOptionNumber, &step_us, 0, 1e6, NULL},
+      {"only", kOptionChoice, &part, 0, 0, kParts},
+      {"self", kOptionFlag, &is_self, 0, 0, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
+  if (part >= 0) only = kParts[part];
   for (uint64_t step = 0; step < steps; step++) {
     PlainStep("work");
     if (step_us > 0) usleep((useconds_t)step_us);

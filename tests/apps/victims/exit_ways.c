@@ -23,13 +23,24 @@ static const char kHelp[] =
     "  Status 5 where the way can carry one.\n";
 
 enum { kStatus = 5 };
-static const char* const kWays[] = {"return",      "exit",      "_exit",       "quick_exit",
-                                    "abort",       "segv",      "term",        "kill",
-                                    "exec",        "thread_exit", "main_ends", "busy_thread",
-                                    "atexit_nvtx", "key_nvtx",  NULL};
+static const char* const kWays[] = {
+    "return", "exit",        "_exit",     "quick_exit",  "abort",       "segv",     "term", "kill",
+    "exec",   "thread_exit", "main_ends", "busy_thread", "atexit_nvtx", "key_nvtx", NULL};
 typedef enum Way {
-  kReturn, kExit, kUnderscoreExit, kQuickExit, kAbort, kSegv, kTerm, kKill, kExec, kThreadExit,
-  kMainEnds, kBusyThread, kAtexitNvtx, kKeyNvtx
+  kReturn,
+  kExit,
+  kUnderscoreExit,
+  kQuickExit,
+  kAbort,
+  kSegv,
+  kTerm,
+  kKill,
+  kExec,
+  kThreadExit,
+  kMainEnds,
+  kBusyThread,
+  kAtexitNvtx,
+  kKeyNvtx
 } Way;
 
 static bool destructor_pushes;
@@ -97,14 +108,25 @@ static void LeaveByThread(Way way) {
 
 static int Leave(Way way, char** argv) {
   switch (way) {
-    case kReturn: return kStatus;
-    case kExit: exit(kStatus);
-    case kUnderscoreExit: _exit(kStatus);
-    case kQuickExit: quick_exit(kStatus);
-    case kAbort: abort();
-    case kSegv: raise(SIGSEGV); break;
-    case kTerm: raise(SIGTERM); break;
-    case kKill: raise(SIGKILL); break;
+    case kReturn:
+      return kStatus;
+    case kExit:
+      exit(kStatus);
+    case kUnderscoreExit:
+      _exit(kStatus);
+    case kQuickExit:
+      quick_exit(kStatus);
+    case kAbort:
+      abort();
+    case kSegv:
+      raise(SIGSEGV);
+      break;
+    case kTerm:
+      raise(SIGTERM);
+      break;
+    case kKill:
+      raise(SIGKILL);
+      break;
     case kExec:
       execl("/proc/self/exe", argv[0], "return", "3", "0", (char*)NULL);
       Require(false, "execl");
@@ -113,7 +135,8 @@ static int Leave(Way way, char** argv) {
       atexit(PushAtExit);
       destructor_pushes = true;
       exit(kStatus);
-    default: LeaveByThread(way);
+    default:
+      LeaveByThread(way);
   }
   return 1;
 }

@@ -1,7 +1,5 @@
 // fork_storm: threads hammer NVTX (and the device), main forks; how many children hang?
 #include <dlfcn.h>
-#include <errno.h>
-#include <getopt.h>
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -60,28 +58,32 @@ static void ChildMain(const char* library) {
   _exit(handle == NULL ? 3 : 0);
 }
 
+// Waits for the child, and kills it when it takes too long.
+static void CountChild(pid_t child, double deadline, uint64_t* hung, uint64_t* failed) {
+  int status = 0;
+  if (!WaitChild(child, deadline, &status)) {
+    ++*hung;
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  } else if (status != 0) {
+    ++*failed;
+  }
+}
+
 int main(int argc, char** argv) {
-  enum { kChildren = 256, kThreads, kLibrary, kStepsOnly, kDeadline };
-  static const struct option kOptions[] = {{"children", 1, NULL, kChildren},
-                                           {"threads", 1, NULL, kThreads},
-                                           {"library", 1, NULL, kLibrary},
-                                           {"steps-only", 0, NULL, kStepsOnly},
-                                           {"deadline", 1, NULL, kDeadline},
-                                           {NULL, 0, NULL, 0}};
-  HelpOption(argc, argv, kHelp);
   uint64_t children = 1000, thread_count = 8;
   const char* library = "libresolv.so.2";
   double deadline = 5;
   bool steps_only = false;
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    if (option == kChildren) children = ParseNumber("children", optarg, 0, 10000000);
-    if (option == kThreads) thread_count = ParseNumber("threads", optarg, 0, kMaxThreads);
-    if (option == kLibrary) library = optarg;
-    if (option == kStepsOnly) steps_only = true;
-    if (option == kDeadline) deadline = ParseReal("deadline", optarg, 0, 3600);
-    if (option == '?') return 2;
-  }
+  const OptionSpec options[] = {
+      {"children", kOptionNumber, &children, 0, 1e7, NULL},
+      {"threads", kOptionNumber, &thread_count, 0, kMaxThreads, NULL},
+      {"library", kOptionText, &library, 0, 0, NULL},
+      {"steps-only", kOptionFlag, &steps_only, 0, 0, NULL},
+      {"deadline", kOptionReal, &deadline, 0, 3600, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
   char reason[160];
   has_device = !steps_only && DeviceOpen(&device, 0, 0, reason, sizeof reason);
   pthread_t threads[kMaxThreads];
@@ -93,14 +95,7 @@ int main(int argc, char** argv) {
     const pid_t child = fork();
     Require(child >= 0, "fork");
     if (child == 0) ChildMain(library);
-    int status = 0;
-    if (!WaitChild(child, deadline, &status)) {
-      hung++;
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-    } else if (status != 0) {
-      failed++;
-    }
+    CountChild(child, deadline, &hung, &failed);
   }
   atomic_store(&is_over, true);
   for (uint64_t i = 0; i < thread_count; i++) pthread_join(threads[i], NULL);

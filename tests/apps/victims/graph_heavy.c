@@ -1,5 +1,4 @@
 // graph_heavy: one graph of many nodes, replayed many times.
-#include <getopt.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 
@@ -11,7 +10,8 @@ static const char kHelp[] =
     "graph_heavy [options]: a step is one launch of a graph\n"
     "  --nodes N      kernels of the graph, default 100\n"
     "  --steps N      launches, default 20\n"
-    "  --capture      capture it from a stream, with a range `capture` around, instead of building it\n"
+    "  --capture      capture it from a stream, with a range `capture` around, instead of building "
+    "it\n"
     "  --kernel-us N  least duration of a kernel\n";
 
 static CUgraph Build(const Device* device, uint64_t nodes, const CUdeviceptr* pointers) {
@@ -38,23 +38,16 @@ static CUgraph Capture(const Device* device, CUstream stream, uint64_t nodes,
 }
 
 int main(int argc, char** argv) {
-  enum { kNodes = 256, kSteps, kCapture, kKernelUs };
-  static const struct option kOptions[] = {{"nodes", 1, NULL, kNodes},
-                                           {"steps", 1, NULL, kSteps},
-                                           {"capture", 0, NULL, kCapture},
-                                           {"kernel-us", 1, NULL, kKernelUs},
-                                           {NULL, 0, NULL, 0}};
-  HelpOption(argc, argv, kHelp);
   uint64_t nodes = 100, steps = 20, kernel_us = 0;
   bool captures = false;
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    if (option == kNodes) nodes = ParseNumber("nodes", optarg, 1, 1000000);
-    if (option == kSteps) steps = ParseNumber("steps", optarg, 0, 100000000);
-    if (option == kCapture) captures = true;
-    if (option == kKernelUs) kernel_us = ParseNumber("kernel-us", optarg, 0, 10000000);
-    if (option == '?') return 2;
-  }
+  const OptionSpec options[] = {
+      {"nodes", kOptionNumber, &nodes, 1, 1e6, NULL},
+      {"steps", kOptionNumber, &steps, 0, 1e8, NULL},
+      {"capture", kOptionFlag, &captures, 0, 0, NULL},
+      {"kernel-us", kOptionNumber, &kernel_us, 0, 1e7, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
   static Device device;
   char reason[160];
   if (!DeviceOpen(&device, 0, kernel_us, reason, sizeof reason)) {
@@ -64,8 +57,8 @@ int main(int argc, char** argv) {
   const CUdeviceptr pointers[4] = {memory, memory, memory, memory};
   CUstream stream = NULL;
   CU(&device.driver, cuStreamCreate, (&stream, CU_STREAM_NON_BLOCKING));
-  CUgraph graph = captures ? Capture(&device, stream, nodes, pointers)
-                           : Build(&device, nodes, pointers);
+  CUgraph graph =
+      captures ? Capture(&device, stream, nodes, pointers) : Build(&device, nodes, pointers);
   CUgraphExec exec = NULL;
   CU(&device.driver, cuGraphInstantiateWithFlags, (&exec, graph, 0));
   for (uint64_t step = 0; step < steps; step++) {

@@ -9,7 +9,8 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "hostile_names [STEPS] [SIZE]: each of STEPS (5) steps holds a range, a domain range and a mark\n"
+    "hostile_names [STEPS] [SIZE]: each of STEPS (5) steps holds a range, a domain range and a "
+    "mark\n"
     "  for every hostile name, among them two of SIZE (65536) bytes that differ in the last one\n";
 
 static const char* const kNames[] = {

@@ -1,9 +1,9 @@
 // many_threads: very many short threads, then many alive at once, each with a range.
-#include <getopt.h>
 #include <limits.h>
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ typedef struct Threads {
   pthread_attr_t attributes;
   pthread_barrier_t alive;
   sigset_t all;
-  int blocks, cancels;
+  bool blocks, cancels;
 } Threads;
 
 static void BlockAll(const Threads* threads) {
@@ -79,22 +79,17 @@ static void RunAlive(Threads* threads, uint64_t count) {
 }
 
 int main(int argc, char** argv) {
-  enum { kShort = 256, kAlive, kStack, kBlocked, kCancel };
-  static const struct option kOptions[] = {
-      {"short", 1, NULL, kShort},     {"alive", 1, NULL, kAlive},   {"stack", 1, NULL, kStack},
-      {"blocked", 0, NULL, kBlocked}, {"cancel", 0, NULL, kCancel}, {NULL, 0, NULL, 0}};
-  HelpOption(argc, argv, kHelp);
   static Threads threads;
   uint64_t short_count = 2000, alive_count = 256, stack = 65536;
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    if (option == kShort) short_count = ParseNumber("short", optarg, 0, 100000000);
-    if (option == kAlive) alive_count = ParseNumber("alive", optarg, 0, 30000);
-    if (option == kStack) stack = ParseNumber("stack", optarg, 16384, 1u << 30);
-    if (option == kBlocked) threads.blocks = 1;
-    if (option == kCancel) threads.cancels = 1;
-    if (option == '?') return 2;
-  }
+  const OptionSpec options[] = {
+      {"short", kOptionNumber, &short_count, 0, 1e8, NULL},
+      {"alive", kOptionNumber, &alive_count, 0, 30000, NULL},
+      {"stack", kOptionNumber, &stack, 16384, 1 << 30, NULL},
+      {"blocked", kOptionFlag, &threads.blocks, 0, 0, NULL},
+      {"cancel", kOptionFlag, &threads.cancels, 0, 0, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
   sigfillset(&threads.all);
   pthread_attr_init(&threads.attributes);
   Require(pthread_attr_setstacksize(&threads.attributes, stack) == 0, "pthread_attr_setstacksize");

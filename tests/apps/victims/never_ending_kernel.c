@@ -11,7 +11,8 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "never_ending_kernel [AT] [STEPS] [STEP_US]: in step AT (5) of STEPS (20) launches a kernel that\n"
+    "never_ending_kernel [AT] [STEPS] [STEP_US]: in step AT (5) of STEPS (20) launches a kernel "
+    "that\n"
     "  does not end (on a real device: not within an hour), and goes on without waiting for it;\n"
     "  ends by _exit(0), since a polite exit would wait for the device\n";
 

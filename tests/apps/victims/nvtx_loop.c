@@ -11,7 +11,8 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "nvtx_loop [KIND] [STEPS] [--returns] [--sleep-us N]: STEPS (10) ranges train_step of one kind\n"
+    "nvtx_loop [KIND] [STEPS] [--returns] [--sleep-us N]: STEPS (10) ranges train_step of one "
+    "kind\n"
     "  KIND: ascii wide ex ex_wide registered registered_wide default_ex domain domain_registered\n"
     "        empty_domain start_end threads marks unbalanced recursive all\n"
     "  --returns: print what each push and pop returned\n";
@@ -169,13 +170,16 @@ static void Recursive(const Loop* loop) {
 }
 
 typedef void (*StepFunction)(const Loop*);
-static const char* const kKinds[] = {
-    "ascii",  "wide",         "ex",        "ex_wide", "registered", "registered_wide", "default_ex",
-    "domain", "domain_registered", "empty_domain", "start_end", "threads", "marks", "unbalanced",
-    "recursive", "all", NULL};
+static const char* const kKinds[] = {"ascii",        "wide",       "ex",
+                                     "ex_wide",      "registered", "registered_wide",
+                                     "default_ex",   "domain",     "domain_registered",
+                                     "empty_domain", "start_end",  "threads",
+                                     "marks",        "unbalanced", "recursive",
+                                     "all",          NULL};
 static const StepFunction kSteps[] = {
-    Ascii,  Wide,         Ex,        ExWide, DefaultRegistered, RegisteredWide, DefaultEx,
-    Domain, DomainRegistered, EmptyDomain, StartEnd, Threads, Marks, Unbalanced, Recursive};
+    Ascii,          Wide,      Ex,     ExWide,           DefaultRegistered,
+    RegisteredWide, DefaultEx, Domain, DomainRegistered, EmptyDomain,
+    StartEnd,       Threads,   Marks,  Unbalanced,       Recursive};
 enum { kStepKinds = sizeof kSteps / sizeof *kSteps };
 
 int main(int argc, char** argv) {

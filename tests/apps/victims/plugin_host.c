@@ -8,7 +8,8 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "plugin_host [ROUNDS]: ROUNDS (10) times loads librange_plugin.so from its own folder, lets it\n"
+    "plugin_host [ROUNDS]: ROUNDS (10) times loads librange_plugin.so from its own folder, lets "
+    "it\n"
     "  run a step, unloads it, and runs a step itself\n";
 
 int main(int argc, char** argv) {

@@ -33,13 +33,15 @@ int main(int argc, char** argv) {
   const CUdeviceptr pointers[4] = {memory, memory, memory, memory};
   int start_result = -1, stop_result = -1;
   for (uint64_t step = 0; step < steps; step++) {
-    if (step == first) start_result = uses_driver ? (int)device.driver.cuProfilerStart() : cudaProfilerStart();
+    if (step == first)
+      start_result = uses_driver ? (int)device.driver.cuProfilerStart() : cudaProfilerStart();
     nvtxRangePushA("train_step");
     DeviceLaunch(&device, NULL, kKernelForwardRelu, pointers, 0, 256);
     CU(&device.driver, cuCtxSynchronize, ());
     usleep(1000);
     nvtxRangePop();
-    if (step == last) stop_result = uses_driver ? (int)device.driver.cuProfilerStop() : cudaProfilerStop();
+    if (step == last)
+      stop_result = uses_driver ? (int)device.driver.cuProfilerStop() : cudaProfilerStop();
   }
   printf("profiler_api: start %d, stop %d, %llu steps\n", start_result, stop_result,
          (unsigned long long)steps);

@@ -1,8 +1,8 @@
 // rival_cupti: another tool in the same process that wants CUPTI's one subscription.
 #include <cupti.h>
 #include <dlfcn.h>
-#include <getopt.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +14,21 @@
 
 static const char kHelp[] =
     "rival_cupti [options]: trains like any program and uses CUPTI for itself besides\n"
-    "  --at STEP         subscribes at the start of this step, default 0; -1: before CUDA is used\n"
+    "  --at STEP         subscribes at the start of this step, default 0\n"
+    "  --early           subscribes before CUDA is used\n"
     "  --until STEP      unsubscribes at the start of this step, default: never\n"
     "  --retry           tries again at every step until it works\n"
     "  --steps N         default 20\n"
     "  --step-us N       default 2000\n"
     "  --cupti NAME      library, default libcupti.so.13\n"
-    "Prints each attempt's result code that differs from the last, and its number of kernel records.\n";
+    "Prints each attempt's result code that differs from the last, and its number of kernel "
+    "records.\n";
 
-#define RIVAL_FUNCTIONS(X)                                                               \
-  X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiActivityRegisterCallbacks)                \
-  X(cuptiActivityEnable) X(cuptiActivityDisable) X(cuptiActivityFlushAll)                \
-  X(cuptiActivityGetNextRecord)
+#define RIVAL_FUNCTIONS(X)                                                         \
+  X(cuptiSubscribe)                                                                \
+  X(cuptiUnsubscribe)                                                              \
+  X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityDisable) \
+      X(cuptiActivityFlushAll) X(cuptiActivityGetNextRecord)
 
 enum { kBufferBytes = 65536 };
 static struct {
@@ -67,8 +70,8 @@ static bool LoadCupti(const char* name) {
   void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return false;
   bool has_all = true;
-#define RIVAL_LOOKUP(name)                                    \
-  cupti.name = (__typeof__(&name))dlsym(library, #name);      \
+#define RIVAL_LOOKUP(name)                               \
+  cupti.name = (__typeof__(&name))dlsym(library, #name); \
   has_all = has_all && cupti.name != NULL;
   RIVAL_FUNCTIONS(RIVAL_LOOKUP)
 #undef RIVAL_LOOKUP
@@ -103,42 +106,45 @@ static void Train(const Device* device, CUdeviceptr memory, uint64_t step_us) {
   if (step_us > 0) usleep((useconds_t)step_us);
 }
 
-int main(int argc, char** argv) {
-  enum { kAt = 256, kUntil, kRetry, kSteps, kStepUs, kCupti };
-  static const struct option kOptions[] = {
-      {"at", 1, NULL, kAt},       {"until", 1, NULL, kUntil},   {"retry", 0, NULL, kRetry},
-      {"steps", 1, NULL, kSteps}, {"step-us", 1, NULL, kStepUs}, {"cupti", 1, NULL, kCupti},
-      {NULL, 0, NULL, 0}};
-  HelpOption(argc, argv, kHelp);
-  int64_t at = 0, until = INT64_MAX, steps = 20;
-  uint64_t step_us = 2000;
-  bool retries = false;
-  const char* library = "libcupti.so.13";
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    if (option == kAt) at = strcmp(optarg, "-1") == 0 ? -1 : (int64_t)ParseNumber("at", optarg, 0, 1u << 30);
-    if (option == kUntil) until = (int64_t)ParseNumber("until", optarg, 0, 1u << 30);
-    if (option == kRetry) retries = true;
-    if (option == kSteps) steps = (int64_t)ParseNumber("steps", optarg, 0, 1u << 30);
-    if (option == kStepUs) step_us = ParseNumber("step-us", optarg, 0, 10000000);
-    if (option == kCupti) library = optarg;
-    if (option == '?') return 2;
+// When to hold the subscription, in steps.
+typedef struct Schedule {
+  uint64_t at, until, steps, step_us;
+  bool retries, is_early;
+} Schedule;
+
+static void RunSteps(const Schedule* schedule, const Device* device, CUdeviceptr memory) {
+  for (uint64_t step = 0; step < schedule->steps; step++) {
+    const bool is_due = step == schedule->at || (schedule->retries && step > schedule->at);
+    if (is_due && !is_subscribed && step < schedule->until) Try("at a step");
+    if (step == schedule->until && is_subscribed) GiveUp();
+    Train(device, memory, schedule->step_us);
   }
+  if (is_subscribed) GiveUp();
+}
+
+int main(int argc, char** argv) {
+  Schedule schedule = {.until = UINT64_MAX, .steps = 20, .step_us = 2000};
+  const char* library = "libcupti.so.13";
+  const OptionSpec options[] = {
+      {"at", kOptionNumber, &schedule.at, 0, 1e9, NULL},
+      {"early", kOptionFlag, &schedule.is_early, 0, 0, NULL},
+      {"until", kOptionNumber, &schedule.until, 0, 1e9, NULL},
+      {"retry", kOptionFlag, &schedule.retries, 0, 0, NULL},
+      {"steps", kOptionNumber, &schedule.steps, 0, 1e9, NULL},
+      {"step-us", kOptionNumber, &schedule.step_us, 0, 1e7, NULL},
+      {"cupti", kOptionText, &library, 0, 0, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
   static Device device;
   char reason[160];
   if (!LoadCupti(library)) return printf("rival: no %s\n", library), 77;
-  if (at < 0) Try("before CUDA");
+  if (schedule.is_early) Try("before CUDA");
   if (!DeviceOpen(&device, 0, 0, reason, sizeof reason)) return printf("rival: %s\n", reason), 77;
   const CUdeviceptr memory = DeviceAllocate(&device, 4096);
-  for (int64_t step = 0; step < steps; step++) {
-    const bool is_due = step == at || (retries && step > at);
-    if (is_due && !is_subscribed && step < until) Try("at a step");
-    if (step == until && is_subscribed) GiveUp();
-    Train(&device, memory, step_us);
-  }
-  if (is_subscribed) GiveUp();
-  printf("rival: %ld kernel records of %lld steps\n", atomic_load(&kernel_records),
-         (long long)steps);
+  RunSteps(&schedule, &device, memory);
+  printf("rival: %ld kernel records of %llu steps\n", atomic_load(&kernel_records),
+         (unsigned long long)schedule.steps);
   CU(&device.driver, cuMemFree, (memory));
   DeviceClose(&device);
   return 0;

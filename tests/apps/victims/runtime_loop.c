@@ -2,8 +2,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <getopt.h>
 #include <nvtx3/nvToolsExt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,17 +13,20 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "runtime_loop [options]: per step two kernels, one set, copies in and out, one synchronise, all\n"
+    "runtime_loop [options]: per step two kernels, one set, copies in and out, one synchronise, "
+    "all\n"
     "  through the simulated libcudart.so.13; --mixed launches one more kernel by the driver API\n"
     "  --steps N       default 12\n"
     "  --kernel-us N   duration of the kernels, default 50\n"
     "  --step-us N     host sleep in a step, default 1000\n"
     "  --failing       each step also makes a launch that fails (no grid)\n";
 
-#define RUNTIME_FUNCTIONS(X)                                                            \
-  X(cudaSetDevice) X(cudaMalloc) X(cudaFree) X(cudaMallocHost) X(cudaFreeHost)          \
-  X(cudaStreamCreateWithFlags) X(cudaStreamDestroy) X(cudaLaunchKernel)                 \
-  X(cudaMemcpyAsync) X(cudaMemsetAsync) X(cudaStreamSynchronize) X(cudaGetLastError)
+#define RUNTIME_FUNCTIONS(X)                                                                      \
+  X(cudaSetDevice)                                                                                \
+  X(cudaMalloc)                                                                                   \
+  X(cudaFree) X(cudaMallocHost) X(cudaFreeHost) X(cudaStreamCreateWithFlags) X(cudaStreamDestroy) \
+      X(cudaLaunchKernel) X(cudaMemcpyAsync) X(cudaMemsetAsync) X(cudaStreamSynchronize)          \
+          X(cudaGetLastError)
 
 enum { kBytes = 65536 };
 typedef struct Loop {
@@ -36,7 +39,7 @@ typedef struct Loop {
   cudaStream_t stream;
   void *device, *pinned;
   uint64_t step_us;
-  int is_mixed, fails;
+  bool is_mixed, fails;
 } Loop;
 
 static void Check(int result, const char* call) {
@@ -49,7 +52,7 @@ static int Load(Loop* loop) {
   void* runtime = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (runtime == NULL || driver == NULL) return 0;
-#define RUNTIME_LOOKUP(name)                           \
+#define RUNTIME_LOOKUP(name)                             \
   loop->name = (__typeof__(&name))dlsym(runtime, #name); \
   if (loop->name == NULL) return 0;
   RUNTIME_FUNCTIONS(RUNTIME_LOOKUP)
@@ -65,7 +68,8 @@ static void Step(Loop* loop) {
   void* arguments[1] = {&loop->device};
   nvtxRangePushA("train_step");
   Check(loop->cudaMemcpyAsync(loop->device, loop->pinned, kBytes, cudaMemcpyHostToDevice,
-                              loop->stream), "cudaMemcpyAsync");
+                              loop->stream),
+        "cudaMemcpyAsync");
   Check(loop->cudaMemsetAsync(loop->device, 0, kBytes / 2, loop->stream), "cudaMemsetAsync");
   Check(loop->cudaLaunchKernel(loop->forward, grid, block, arguments, 0, loop->stream),
         "cudaLaunchKernel");
@@ -73,37 +77,34 @@ static void Step(Loop* loop) {
         "cudaLaunchKernel");
   if (loop->is_mixed) {
     Check((int)loop->cuLaunchKernel((CUfunction)loop->forward, 1, 1, 1, 32, 1, 1, 0,
-                                    (CUstream)loop->stream, arguments, NULL), "cuLaunchKernel");
+                                    (CUstream)loop->stream, arguments, NULL),
+          "cuLaunchKernel");
   }
   if (loop->fails) {
     Check(loop->cudaLaunchKernel(loop->forward, none, block, arguments, 0, loop->stream) == 0,
           "cudaLaunchKernel without a grid");
     loop->cudaGetLastError();
   }
-  Check(loop->cudaMemcpyAsync(loop->pinned, loop->device, 1024, cudaMemcpyDeviceToHost,
-                              loop->stream), "cudaMemcpyAsync");
+  Check(
+      loop->cudaMemcpyAsync(loop->pinned, loop->device, 1024, cudaMemcpyDeviceToHost, loop->stream),
+      "cudaMemcpyAsync");
   Check(loop->cudaStreamSynchronize(loop->stream), "cudaStreamSynchronize");
   if (loop->step_us > 0) usleep((useconds_t)loop->step_us);
   nvtxRangePop();
 }
 
 int main(int argc, char** argv) {
-  enum { kSteps = 256, kKernelUs, kStepUs, kMixed, kFailing };
-  static const struct option kOptions[] = {
-      {"steps", 1, NULL, kSteps}, {"kernel-us", 1, NULL, kKernelUs}, {"step-us", 1, NULL, kStepUs},
-      {"mixed", 0, NULL, kMixed}, {"failing", 0, NULL, kFailing},    {NULL, 0, NULL, 0}};
-  HelpOption(argc, argv, kHelp);
   static Loop loop = {.step_us = 1000};
   uint64_t steps = 12, kernel_us = 50;
-  int option;
-  while ((option = getopt_long(argc, argv, "", kOptions, NULL)) != -1) {
-    if (option == kSteps) steps = ParseNumber("steps", optarg, 0, 100000000);
-    if (option == kKernelUs) kernel_us = ParseNumber("kernel-us", optarg, 0, 100000000);
-    if (option == kStepUs) loop.step_us = ParseNumber("step-us", optarg, 0, 100000000);
-    if (option == kMixed) loop.is_mixed = 1;
-    if (option == kFailing) loop.fails = 1;
-    if (option == '?') return 2;
-  }
+  const OptionSpec options[] = {
+      {"steps", kOptionNumber, &steps, 0, 1e8, NULL},
+      {"kernel-us", kOptionNumber, &kernel_us, 0, 1e8, NULL},
+      {"step-us", kOptionNumber, &loop.step_us, 0, 1e8, NULL},
+      {"mixed", kOptionFlag, &loop.is_mixed, 0, 0, NULL},
+      {"failing", kOptionFlag, &loop.fails, 0, 0, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  ParseOnlyOptions(argc, argv, options, kHelp);
   if (!Load(&loop)) return puts("runtime_loop: the simulated libraries are not found"), 77;
   Check(loop.cudaSetDevice(0), "cudaSetDevice");
   Check(loop.cudaMalloc(&loop.device, kBytes), "cudaMalloc");

@@ -1,6 +1,5 @@
 // sandboxed: runs a command, or steps of its own, under limits and refused system calls.
 #include <errno.h>
-#include <getopt.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -17,8 +16,10 @@
 #include "support/victim.h"
 
 static const char kHelp[] =
-    "sandboxed [options] [-- COMMAND...]: limits itself, then runs COMMAND, or STEPS steps of its own\n"
-    "  --deny LIST    system calls that fail with EPERM, of socket clone memfd openat, comma separated\n"
+    "sandboxed [options] [-- COMMAND...]: limits itself, then runs COMMAND, or STEPS steps of its "
+    "own\n"
+    "  --deny LIST    system calls that fail with EPERM, of socket clone memfd openat, comma "
+    "separated\n"
     "  --nofile N     RLIMIT_NOFILE\n"
     "  --as BYTES     RLIMIT_AS\n"
     "  --nproc N      RLIMIT_NPROC\n"
@@ -94,31 +95,23 @@ static void Apply(const Limits* limits) {
 }
 
 int main(int argc, char** argv) {
-  enum { kDeny = 256, kNofile, kAs, kNproc, kFsize, kAfter, kSteps };
-  static const struct option kOptions[] = {
-      {"deny", 1, NULL, kDeny},   {"nofile", 1, NULL, kNofile}, {"as", 1, NULL, kAs},
-      {"nproc", 1, NULL, kNproc}, {"fsize", 1, NULL, kFsize},   {"after", 1, NULL, kAfter},
-      {"steps", 1, NULL, kSteps}, {NULL, 0, NULL, 0}};
-  HelpOption(argc, argv, kHelp);
   Limits limits = {0};
   uint64_t after = 0, steps = 20;
-  int option;
-  while ((option = getopt_long(argc, argv, "+", kOptions, NULL)) != -1) {
-    switch (option) {
-      case kDeny: limits.deny = optarg; break;
-      case kNofile: limits.nofile = ParseNumber("nofile", optarg, 3, 1u << 30); break;
-      case kAs: limits.address_space = ParseNumber("as", optarg, 1u << 20, UINT64_MAX); break;
-      case kNproc: limits.nproc = ParseNumber("nproc", optarg, 1, 1u << 30); break;
-      case kFsize: limits.fsize = ParseNumber("fsize", optarg, 1, UINT64_MAX); break;
-      case kAfter: after = ParseNumber("after", optarg, 0, 1u << 30); break;
-      case kSteps: steps = ParseNumber("steps", optarg, 0, 1u << 30); break;
-      default: return 2;
-    }
-  }
-  if (optind < argc) {
+  const OptionSpec options[] = {
+      {"deny", kOptionText, &limits.deny, 0, 0, NULL},
+      {"nofile", kOptionNumber, &limits.nofile, 3, 1 << 30, NULL},
+      {"as", kOptionNumber, &limits.address_space, 1 << 20, 1.9e19, NULL},
+      {"nproc", kOptionNumber, &limits.nproc, 1, 1 << 30, NULL},
+      {"fsize", kOptionNumber, &limits.fsize, 1, 1.9e19, NULL},
+      {"after", kOptionNumber, &after, 0, 1 << 30, NULL},
+      {"steps", kOptionNumber, &steps, 0, 1 << 30, NULL},
+      {NULL, kOptionFlag, NULL, 0, 0, NULL},
+  };
+  const int command = ParseOptions(argc, argv, options, kHelp);
+  if (command < argc) {
     Apply(&limits);
-    execvp(argv[optind], argv + optind);
-    Require(false, argv[optind]);
+    execvp(argv[command], argv + command);
+    Require(false, argv[command]);
   }
   for (uint64_t step = 0; step < steps; step++) {
     if (step == after) Apply(&limits);

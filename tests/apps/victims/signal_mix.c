@@ -192,12 +192,23 @@ int main(int argc, char** argv) {
   const int mode = ParseChoice("MODE", argv[1], kModes);
   const int signal_number = argc > 2 ? (int)ParseNumber("SIGNAL", argv[2], 1, 64) : SIGUSR2;
   switch (mode) {
-    case 4: printf("signalfd: %d received\n", RunSignalfd(signal_number)); break;
-    case 5: printf("sigwait: %d received\n", RunSigwait(signal_number)); break;
-    case 6: RunBlocked(signal_number); break;
-    case 7: RunStorm(signal_number); break;
-    case 8: RunEintr(); break;
-    default: RunHandlers(mode, signal_number);
+    case 4:
+      printf("signalfd: %d received\n", RunSignalfd(signal_number));
+      break;
+    case 5:
+      printf("sigwait: %d received\n", RunSigwait(signal_number));
+      break;
+    case 6:
+      RunBlocked(signal_number);
+      break;
+    case 7:
+      RunStorm(signal_number);
+      break;
+    case 8:
+      RunEintr();
+      break;
+    default:
+      RunHandlers(mode, signal_number);
   }
   return 0;
 }

@@ -16,8 +16,9 @@ static const char kHelp[] =
     "  Children of fork and daemon do not exec. `child` is what exec'd children run.\n";
 
 extern char** environ;
-static const char* const kWays[] = {"fork",  "fork_exec",   "vfork",  "posix_spawn", "system",
-                                    "popen", "double_fork", "daemon", "three_forks", "child", NULL};
+static const char* const kWays[] = {"fork",        "fork_exec", "vfork",       "posix_spawn",
+                                    "system",      "popen",     "double_fork", "daemon",
+                                    "three_forks", "child",     NULL};
 static char program[4096];
 static char step_text[32];
 static uint64_t steps = 5;
@@ -115,6 +116,37 @@ static void Grandchild(int is_daemon) {
   printf("grandchild: %s\n", read(ends[0], &byte, 1) == 1 ? "done" : "LOST");
 }
 
+static void MakeChild(int way) {
+  switch (way) {
+    case 0:
+      ForkChildren(1);
+      break;
+    case 1:
+      ExecChild(0);
+      break;
+    case 2:
+      VforkChild();
+      break;
+    case 3:
+      ExecChild(1);
+      break;
+    case 4:
+      ShellChild(0);
+      break;
+    case 5:
+      ShellChild(1);
+      break;
+    case 6:
+      Grandchild(0);
+      break;
+    case 7:
+      Grandchild(1);
+      break;
+    default:
+      ForkChildren(3);
+  }
+}
+
 int main(int argc, char** argv) {
   HelpOption(argc, argv, kHelp);
   if (argc < 2) return fputs(kHelp, stderr), 2;
@@ -125,17 +157,7 @@ int main(int argc, char** argv) {
   Require(length > 0, "readlink");
   if (way == 9) return RunSteps("child"), 0;
   RunSteps("parent");
-  switch (way) {
-    case 0: ForkChildren(1); break;
-    case 1: ExecChild(0); break;
-    case 2: VforkChild(); break;
-    case 3: ExecChild(1); break;
-    case 4: ShellChild(0); break;
-    case 5: ShellChild(1); break;
-    case 6: Grandchild(0); break;
-    case 7: Grandchild(1); break;
-    default: ForkChildren(3);
-  }
+  MakeChild(way);
   RunSteps("parent again");
   return 0;
 }
