@@ -212,3 +212,8 @@ SIM_API(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attr, voi
         })
 SIM_API(cuMemPoolTrimTo, (CUmemoryPool pool, size_t minBytesToKeep), (pool, minBytesToKeep),
         return CUDA_SUCCESS;)
+// Memory of other processes is not modelled; but numba looks this one up before all else.
+SIM_API(cuIpcOpenMemHandle, (CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags),
+        (pdptr, handle, Flags), return CUDA_ERROR_NOT_SUPPORTED;)
+SIM_API(cuIpcOpenMemHandle_v2, (CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags),
+        (pdptr, handle, Flags), return CUDA_ERROR_NOT_SUPPORTED;)
