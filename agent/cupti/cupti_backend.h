@@ -26,6 +26,10 @@ struct GpuState {
   uint32_t driver_version = 0, cupti_version = 0;
   std::string cupti_path, cupti_choice, graph_level, holder;
   bool newer_cupti = false;
+  struct Note {
+    std::string code, text;
+  };
+  std::vector<Note> notes;   // what a reader must know (manifest `notes`)
 };
 struct KindState {
   uint32_t activity = 0;     // batch.proto Activity
@@ -35,11 +39,14 @@ struct KindState {
 struct ArmRequest {
   uint32_t activities = 0;   // ActivityBit set
   bool graph_nodes = false;
-  bool native_stacks = false;
+  bool native_stacks = false;    // only with SetStackSource
+  // The caller is inside InitializeInjection, that is inside the application's first cuInit: nothing
+  // of the driver may be initialised to learn a reason; Diagnose() completes it later.
+  bool inside_injection = false;
 };
 struct BackendCounters {
-  uint64_t callbacks = 0;            // API callbacks handled
-  uint64_t callback_ticks = 0;       // spent in them: sampled one in 64, scaled
+  uint64_t callbacks = 0;            // API callbacks handled (enter and exit count one each)
+  uint64_t callback_ticks = 0;       // spent in them: one in 63 timed, scaled; 0 none timed yet
   uint64_t foreign_buffers = 0;
   uint64_t refused_buffers = 0;      // discard buffers handed out
   uint64_t buffers_outstanding = 0;
@@ -47,6 +54,13 @@ struct BackendCounters {
   uint64_t cupti_dropped = 0;        // sum of cuptiActivityGetNumDroppedRecords
   bool dropped_unknown = false;      // it could not be read
   uint64_t records_decoded = 0;
+  uint64_t records_invalid = 0;      // told to the sink as OnInvalid
+  uint64_t records_other_kinds = 0;  // of kinds that somebody else switched on: left alone
+  uint64_t records_no_timing = 0;    // decoded and flagged
+  uint64_t calls_without_cell = 0;   // API calls of more threads than we can follow
+  // Records in discard buffers (pool over its cap), by batch.proto Activity: a loss by our decision.
+  uint64_t pool_dropped[9] = {};
+  uint64_t pool_uncounted = 0;       // discard buffers whose content could not be counted
 };
 
 class CuptiBackend {
@@ -61,8 +75,11 @@ class CuptiBackend {
   // when collection is on or refused; state() tells. Time: tens of ms.
   virtual void Arm(const ArmRequest& request) = 0;
   [[nodiscard]] virtual bool IsArmed() const = 0;
-  // Window end with no other window adjoining: API callbacks off, device kinds stay.
+  // Window end with no other window adjoining: API callbacks off, device kinds stay. A call that is
+  // in progress then loses its record: poll CallsInFlight first, within the grace time.
   virtual void DisableCallbacks() = 0;
+  // Calls that began while recording was on (kBitCalls) and have not returned.
+  [[nodiscard]] virtual uint32_t CallsInFlight() const = 0;
   virtual void EnableCallbacks() = 0;
   virtual void FlushPlain() = 0;
   // Kinds off, then one forced flush; every buffer that comes back is decoded before this returns
@@ -74,8 +91,16 @@ class CuptiBackend {
 
   // Decodes every completed buffer into `sink`; returns records decoded.
   virtual uint64_t Decode(core::ActivitySink* sink) = 0;
-  // Asks for device, context and stream records that exist already (EnableAndDump where available).
+  // Asks once more for device, context and stream records that exist already (EnableAndDump where
+  // available). Arm has done so.
   virtual void DumpExisting() = 0;
+  // Completes state() when the reason could not be told inside InitializeInjection. Not from there.
+  virtual void Diagnose() = 0;
+  // CUPTI's clock now (CLOCK_REALTIME base; under WSL another): the other half of a clock sample.
+  // 0 when no library is loaded.
+  [[nodiscard]] virtual uint64_t DeviceClockNs() const = 0;
+  // Called at each launch while native_stacks is on; gives the id of the caller's stack. Hot path A.
+  virtual void SetStackSource(uint32_t (*source)() noexcept) = 0;
 
   [[nodiscard]] virtual const GpuState& state() const = 0;
   [[nodiscard]] virtual std::vector<KindState> kinds() const = 0;

@@ -31,6 +31,7 @@ class Decoder {
   void Use(const ApiTable* api, const Layouts* layouts, const Driver* driver);
   // A new collection begins: pointers seen before may mean something else now.
   void ForgetNames();
+  void ForgetCounts() { counts_ = DecodeCounts(); }
   // CUPTI's clock now, against which stamps are judged; 0 unknown.
   void SetNow(uint64_t cupti_now_ns) { now_ns_ = cupti_now_ns; }
 

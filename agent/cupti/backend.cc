@@ -1,0 +1,338 @@
+// The life of a collection: arm, callbacks on and off, flush, disarm, release. state() and what it is
+// made of: backend_state.cc.
+#include "agent/cupti/backend.h"
+
+#include <optional>
+
+#include "agent/cupti/api_call_handler.h"
+#include "agent/cupti/callback_entry.h"
+#include "agent/guard/loader_gate.h"
+
+namespace stepagent::cupti {
+namespace {
+
+// A fork holds the gate for as long as the kernel copies the process; longer means something is wrong.
+constexpr uint64_t kGateWaitNs = 5'000'000'000;
+// A second file where the first is too new for the driver, and one more.
+constexpr int kLibraryTries = 3;
+// CUDA 11.7, driver 515: the first that can record a graph launch as one piece.
+constexpr uint32_t kGraphTraceDriver = 11070;
+
+}  // namespace
+
+BackendImpl::BackendImpl() : subscription_(&api_) {}
+
+void BackendImpl::NoteCuda() { cuda_noted_ = true; }
+
+bool BackendImpl::CudaIsMapped() const { return cuda_noted_ || Driver::IsMapped(); }
+
+void BackendImpl::Arm(const ArmRequest& request) {
+  if (is_armed_ && request.activities == request_.activities &&
+      request.graph_nodes == request_.graph_nodes) {
+    EnableCallbacks();
+    return;
+  }
+  if (is_armed_) Disarm();  // another level of detail: the records so far are in the pool
+  request_ = request;
+  try {
+    ArmSteps();
+  } catch (...) {  // bad_alloc is all that can be thrown here
+    Refuse({"error", "out of memory while arming CUPTI"});
+  }
+  if (!is_armed_) Release();
+}
+
+bool BackendImpl::RunSteps(const Step* begin, const Step* end) {
+  for (const Step* step = begin; step != end; ++step) {
+    if (!(this->**step)()) return false;
+  }
+  return true;
+}
+
+void BackendImpl::ArmSteps() {
+  static constexpr Step kLoading[] = {&BackendImpl::CheckRequest, &BackendImpl::CheckDriver,
+                                      &BackendImpl::LoadAndSubscribe};
+  static constexpr Step kEnabling[] = {&BackendImpl::RegisterBuffers, &BackendImpl::EnableKinds,
+                                       &BackendImpl::EnableCalls};
+  state_ = GpuState();
+  kinds_.clear();
+  reason_is_pending_ = false;
+  std::optional<guard::LoaderGate::Scope> gate(std::in_place, kGateWaitNs);
+  if (!*gate) return Refuse({"error", "the loader gate did not open: a fork seems to hang"});
+  if (!RunSteps(std::begin(kLoading), std::end(kLoading))) return;
+  // Only the first enable loads code.
+  if (has_armed_once_) gate.reset();
+  if (!RunSteps(std::begin(kEnabling), std::end(kEnabling))) return;
+  is_armed_ = true;
+  has_armed_once_ = true;
+  Summarize();
+}
+
+bool BackendImpl::CheckRequest() {
+  constexpr uint32_t kOurs = ActivityMask(kActivityKernel) | ActivityMask(kActivityMemcpy) |
+                             ActivityMask(kActivityMemset) | ActivityMask(kActivityLaunch) |
+                             ActivityMask(kActivitySync) | ActivityMask(kActivityMemory) |
+                             ActivityMask(kActivityOverhead);
+  for (uint32_t activity = 1; activity < kActivityCount; ++activity) {
+    if ((kOurs & request_.activities & ActivityMask(activity)) == 0) continue;
+    KindState kind;
+    kind.activity = activity;
+    kind.requested = true;
+    kinds_.push_back(kind);
+  }
+  if (kinds_.empty()) Refuse(NotAskedReason());
+  return !kinds_.empty();
+}
+
+bool BackendImpl::CheckDriver() {
+  if (!driver_.Find()) return Refuse(NoDriverReason()), false;
+  if (must_note_cuda_ && !cuda_noted_) return Refuse(ForkedChildReason()), false;
+  int result = kCudaOk;
+  driver_version_ = driver_.Version(&result);
+  state_.driver_version = driver_version_;
+  if (result > kCudaOk) return Refuse(ReasonOfDriver(result)), false;
+  int count = 0;
+  result = driver_.DeviceCount(&count);
+  if (result == kCudaOk && count == 0) result = kCudaNoDevice;
+  if (result == kCudaNotInitialized) {
+    if (!cuda_noted_) return Refuse(NotInitializedReason()), false;
+    if (request_.inside_injection) return true;  // on the way; CUPTI may be used already
+    // The application's own call has been through, or is under way on another thread.
+    result = driver_.Init();
+  }
+  if (result > kCudaOk) return Refuse(ReasonOfDriver(result)), false;
+  return true;
+}
+
+bool BackendImpl::LoadLibrary() {
+  if (library_.handle == nullptr) {
+    library_ = Loader::Load(driver_version_, rejected_);
+    if (library_.handle == nullptr) {
+      Refuse(CuptiMissingReason(driver_version_, library_.tried));
+      return false;
+    }
+    const std::string missing = api_.Fill(library_.handle);
+    if (!missing.empty()) {
+      Refuse({"cupti_missing", library_.path + " lacks " + missing + ": it is no usable CUPTI"});
+      rejected_.push_back(library_.path);
+      library_ = LoadedLibrary();
+      return false;
+    }
+    layouts_.Calibrate(api_);
+    catalog_.Build(api_);
+    decoder_.Use(&api_, &layouts_, &driver_);
+  } else if (catalog_.functions().empty()) {
+    catalog_.Build(api_);  // names were forgotten with the parent
+  }
+  uint32_t version = 0;
+  (void)api_.GetVersion(&version);
+  state_.cupti_version = version;
+  state_.cupti_path = library_.path;
+  state_.cupti_choice = library_.choice;
+  state_.newer_cupti = layouts_.is_newer();
+  return true;
+}
+
+int BackendImpl::Subscribe(std::string* holder) {
+  if (subscription_.is_subscribed() && !catalog_.functions().empty()) {
+    const CallbackCatalog::Function& any = catalog_.functions().front();
+    const int result = subscription_.EnableCallback(false, any.domain, any.cbid);
+    if (result == kCuptiOk) return result;
+    // A rival finalised CUPTI: our handle means nothing, and CUPTI starts again.
+    subscription_.Abandon();
+  }
+  return subscription_.Subscribe(OnCallback, holder);
+}
+
+bool BackendImpl::LoadAndSubscribe() {
+  Reason too_new;
+  for (int attempt = 0; attempt < kLibraryTries; ++attempt) {
+    if (!LoadLibrary()) {
+      if (too_new.is_set()) Refuse(too_new);  // the first reason says more than "none left"
+      return false;
+    }
+    std::string holder;
+    const int result = Subscribe(&holder);
+    if (result == kCuptiOk) return true;
+    const Reason reason = WhyRefused("cuptiSubscribe", result, holder);
+    state_.holder = holder;
+    Refuse(reason);
+    if (reason.code != "cupti_too_new") return false;
+    if (!too_new.is_set()) too_new = reason;
+    rejected_.push_back(library_.path);
+    library_ = LoadedLibrary();
+  }
+  Refuse(too_new);
+  return false;
+}
+
+bool BackendImpl::RegisterBuffers() {
+  if (pool_ == nullptr) pool_ = new BufferPool();  // leaked: CUPTI may hold buffers for ever
+  if (!pool_->Map()) return Refuse({"error", "no memory for CUPTI's buffers"}), false;
+  pool_->Begin(&layouts_);
+  SetCallbackPool(pool_);
+  ClearFatalResult();
+  decoder_.ForgetNames();
+  // Anew at each arm: another client may have registered its own meanwhile.
+  const int result = subscription_.RegisterBuffers(OnBufferRequested, OnBufferCompleted);
+  if (result != kCuptiOk) Refuse(WhyRefused("cuptiActivityRegisterCallbacks", result, ""));
+  return result == kCuptiOk;
+}
+
+bool BackendImpl::EnableKinds() {
+  first_kind_error_ = kCuptiOk;
+  device_kinds_on_ = 0;
+  for (const KindSpec& spec : kKinds) {
+    if (spec.role == KindRole::kInventory) {
+      (void)subscription_.EnableKindAndDump(spec.kind);
+    } else if (spec.role != KindRole::kGraphLevel && Wants(spec.activity)) {
+      EnableKind(spec);
+    }
+  }
+  must_describe_devices_ = api_.ActivityEnableAndDump == nullptr || request_.inside_injection;
+  state_.graph_level = "node";
+  const bool has_work = Wants(kActivityKernel) || Wants(kActivityMemcpy) || Wants(kActivityMemset);
+  if (!request_.graph_nodes && has_work && device_kinds_on_ != 0) EnableGraphLevel();
+  return true;
+}
+
+void BackendImpl::EnableKind(const KindSpec& spec) {
+  KindState* kind = Kind(spec.activity);
+  int result = kCuptiInvalidKind;
+  std::string error = "records shorter than any known layout";
+  if (layouts_.IsDecodable(spec.kind)) {
+    result = subscription_.EnableKind(spec.kind);
+    error = result == kCuptiOk ? "" : api_.ResultText(result);
+  }
+  if (result == kCuptiOk) {
+    ++device_kinds_on_;
+    if (spec.role == KindRole::kMain) kind->enabled = true;
+    return;
+  }
+  if (first_kind_error_ == kCuptiOk) {
+    first_kind_error_ = result;
+    first_kind_error_call_ = std::string("cuptiActivityEnable(") + spec.name + ")";
+  }
+  if (!kind->error.empty()) kind->error += "; ";
+  kind->error += std::string(spec.name) + ": " + error;
+}
+
+void BackendImpl::EnableGraphLevel() {
+  std::string why;
+  if (!layouts_.IsDecodable(kKindGraphTrace)) {
+    why = "this CUPTI has no record for it";
+  } else if (driver_version_ < kGraphTraceDriver) {
+    why = "the driver is older than CUDA 11.7";
+  } else {
+    const int result = subscription_.EnableKind(kKindGraphTrace);
+    if (result == kCuptiOk) {
+      state_.graph_level = "graph";
+      return;
+    }
+    why = api_.ResultText(result);
+  }
+  state_.notes.push_back({"graph_level_node", "CUDA graphs are recorded kernel by kernel: one record "
+                                              "per graph launch is not available (" + why + ")"});
+}
+
+bool BackendImpl::EnableCalls() {
+  ApiCallHandler::Sweep();
+  ApiCallHandler::SetStackSource(request_.native_stacks ? stack_source_ : nullptr);
+  ApiCallHandler::NewEpoch();
+  const int result = SwitchCallbacks(true);
+  for (uint32_t activity : {kActivityLaunch, kActivitySync}) {
+    KindState* kind = Kind(activity);
+    if (kind == nullptr) continue;
+    if (result == kCuptiOk) {
+      if (activity == kActivityLaunch) kind->enabled = true;
+    } else {
+      kind->error += std::string(kind->error.empty() ? "" : "; ") +
+                     "callbacks: " + api_.ResultText(result);
+    }
+  }
+  if (result == kCuptiOk || device_kinds_on_ != 0) return true;
+  Refuse(WhyRefused("cuptiEnableCallback", result, ""));
+  return false;
+}
+
+bool BackendImpl::WantsFunction(core::CallClass call_class) const {
+  switch (call_class) {
+    case core::CallClass::kSync:
+      return Wants(kActivitySync);
+    case core::CallClass::kAlloc:
+      return Wants(kActivityMemory);
+    case core::CallClass::kOther:
+      return false;
+    default:
+      return Wants(kActivityLaunch);
+  }
+}
+
+int BackendImpl::SwitchCallbacks(bool on) {
+  int first_error = kCuptiOk;
+  for (const CallbackCatalog::Function& function : catalog_.functions()) {
+    if (!WantsFunction(function.call_class)) continue;
+    const int result = subscription_.EnableCallback(on, function.domain, function.cbid);
+    if (first_error == kCuptiOk) first_error = result;
+  }
+  // Extras: without them captured launches are waited for until the grace time, and CUPTI's own
+  // death goes unnoticed; neither stops the collection.
+  (void)subscription_.EnableCallback(on && Wants(kActivityLaunch), kDomainResource,
+                                     kGraphNodeCreated);
+  (void)subscription_.EnableCallback(on, kDomainState, kStateFatalError);
+  return first_error;
+}
+
+void BackendImpl::DisableCallbacks() {
+  if (!is_armed_) return;
+  (void)SwitchCallbacks(false);
+  ApiCallHandler::NewEpoch();
+}
+
+void BackendImpl::EnableCallbacks() {
+  if (!is_armed_) return;
+  ApiCallHandler::NewEpoch();
+  (void)SwitchCallbacks(true);
+}
+
+uint32_t BackendImpl::CallsInFlight() const { return ApiCallHandler::InFlight(); }
+
+void BackendImpl::FlushPlain() {
+  if (!is_armed_) return;
+  (void)subscription_.Flush(false);
+  ReadDropped();
+}
+
+void BackendImpl::Disarm() {
+  if (!is_armed_) return;
+  DisableCallbacks();
+  subscription_.DisableKinds();
+  (void)subscription_.Flush(true);
+  ReadDropped();
+  ApiCallHandler::Sweep();
+  is_armed_ = false;
+}
+
+void BackendImpl::Release() {
+  Disarm();
+  if (!subscription_.is_subscribed()) return;
+  guard::LoaderGate::Scope gate(kGateWaitNs);
+  subscription_.DisableKinds();
+  subscription_.Unsubscribe();
+  if (pool_ != nullptr) pool_->Trim();
+}
+
+void BackendImpl::DumpExisting() {
+  if (!is_armed_) return;
+  for (const KindSpec& spec : kKinds) {
+    if (spec.role == KindRole::kInventory) (void)subscription_.EnableKindAndDump(spec.kind);
+  }
+  must_describe_devices_ = api_.ActivityEnableAndDump == nullptr;
+}
+
+CuptiBackend& Backend() {
+  static auto* backend = new BackendImpl();  // leaked: callbacks may outlive main
+  return *backend;
+}
+
+}  // namespace stepagent::cupti

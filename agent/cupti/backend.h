@@ -1,0 +1,106 @@
+#pragma once
+// BackendImpl: CuptiBackend made of its parts.
+//
+// Purpose: the order of things: driver, library, pool, subscription, kinds, callbacks; and back.
+// Thread rule and failure rule: cupti_backend.h.
+#include <string>
+#include <vector>
+
+#include "agent/cupti/api_table.h"
+#include "agent/cupti/availability.h"
+#include "agent/cupti/buffer_pool.h"
+#include "agent/cupti/callback_catalog.h"
+#include "agent/cupti/cupti_backend.h"
+#include "agent/cupti/decoder.h"
+#include "agent/cupti/driver.h"
+#include "agent/cupti/layouts.h"
+#include "agent/cupti/loader.h"
+#include "agent/cupti/subscription.h"
+
+namespace stepagent::cupti {
+
+class BackendImpl final : public CuptiBackend {
+ public:
+  BackendImpl();
+
+  void NoteCuda() override;
+  [[nodiscard]] bool CudaIsMapped() const override;
+  void Arm(const ArmRequest& request) override;
+  [[nodiscard]] bool IsArmed() const override { return is_armed_; }
+  void DisableCallbacks() override;
+  [[nodiscard]] uint32_t CallsInFlight() const override;
+  void EnableCallbacks() override;
+  void FlushPlain() override;
+  void Disarm() override;
+  void Release() override;
+  [[nodiscard]] bool IsSubscribed() const override { return subscription_.is_subscribed(); }
+  uint64_t Decode(core::ActivitySink* sink) override;
+  void DumpExisting() override;
+  void Diagnose() override;
+  [[nodiscard]] uint64_t DeviceClockNs() const override;
+  void SetStackSource(uint32_t (*source)() noexcept) override { stack_source_ = source; }
+  [[nodiscard]] const GpuState& state() const override { return state_; }
+  [[nodiscard]] std::vector<KindState> kinds() const override { return kinds_; }
+  [[nodiscard]] BackendCounters counters() override;
+  void ForgetAll() override;
+
+ private:
+  // Arming, one step each; false: refused, state_ says why.
+  using Step = bool (BackendImpl::*)();
+  [[nodiscard]] bool RunSteps(const Step* begin, const Step* end);
+  void ArmSteps();
+  [[nodiscard]] bool CheckRequest();
+  [[nodiscard]] bool CheckDriver();
+  [[nodiscard]] bool LoadAndSubscribe();
+  [[nodiscard]] bool LoadLibrary();
+  [[nodiscard]] int Subscribe(std::string* holder);
+  [[nodiscard]] bool RegisterBuffers();
+  [[nodiscard]] bool EnableKinds();
+  [[nodiscard]] bool EnableCalls();
+
+  void Refuse(const Reason& reason);
+  [[nodiscard]] Reason WhyNotInitialized(const std::string& call, int result);
+  [[nodiscard]] Reason WhyRefused(const std::string& call, int result, const std::string& holder);
+  void EnableKind(const KindSpec& spec);
+  void EnableGraphLevel();
+  void Summarize();
+  void NoteQuirks();
+  void NoteFatal();
+  [[nodiscard]] KindState* Kind(uint32_t activity);
+  [[nodiscard]] int SwitchCallbacks(bool on);
+  [[nodiscard]] bool Wants(uint32_t activity) const {
+    return (request_.activities & ActivityMask(activity)) != 0;
+  }
+  [[nodiscard]] bool WantsFunction(core::CallClass call_class) const;
+  void ReadDropped();
+  void DescribeDevices(core::ActivitySink* sink);
+
+  Driver driver_;
+  LoadedLibrary library_;
+  std::vector<std::string> rejected_;
+  ApiTable api_;
+  Layouts layouts_;
+  CallbackCatalog catalog_;
+  BufferPool* pool_ = nullptr;   // leaked: CUPTI may hold buffers for ever
+  Subscription subscription_;
+  Decoder decoder_;
+
+  ArmRequest request_;
+  GpuState state_;
+  std::vector<KindState> kinds_;
+  uint32_t driver_version_ = 0;
+  int first_kind_error_ = 0;
+  std::string first_kind_error_call_;
+  uint32_t device_kinds_on_ = 0;
+  bool cuda_noted_ = false;
+  bool must_note_cuda_ = false;        // forked: the parent's CUDA is not ours
+  bool is_armed_ = false;
+  bool has_armed_once_ = false;
+  bool reason_is_pending_ = false;     // told inside InitializeInjection, before cuInit had a result
+  bool must_describe_devices_ = false;
+  uint64_t cupti_dropped_ = 0;
+  bool dropped_unknown_ = false;
+  uint32_t (*stack_source_)() noexcept = nullptr;
+};
+
+}  // namespace stepagent::cupti

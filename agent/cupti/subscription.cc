@@ -1,0 +1,87 @@
+#include "agent/cupti/subscription.h"
+
+#include <algorithm>
+
+namespace stepagent::cupti {
+namespace {
+
+constexpr const char* kName = "stepagent";
+constexpr size_t kHolderBytes = 128;     // the library asks for at least 64
+constexpr uint32_t kSystemThreadIds = 1; // CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+
+}  // namespace
+
+int Subscription::Subscribe(CUpti_CallbackFunc callback, std::string* holder) {
+  CUptiResult result;
+  if (api_->Subscribe_v2 != nullptr) {
+    char text[kHolderBytes] = {};
+    SubscriberParams params;
+    params.name = kName;
+    params.holder = text;
+    params.holder_bytes = sizeof(text);
+    result = api_->Subscribe_v2(&handle_, callback, nullptr, &params);
+    text[sizeof(text) - 1] = '\0';
+    *holder = text;
+  } else {
+    result = api_->Subscribe(&handle_, callback, nullptr);
+  }
+  if (result != CUPTI_SUCCESS) handle_ = nullptr;
+  return result;
+}
+
+void Subscription::Unsubscribe() {
+  if (handle_ != nullptr) (void)api_->Unsubscribe(handle_);
+  handle_ = nullptr;
+}
+
+int Subscription::RegisterBuffers(CUpti_BuffersCallbackRequestFunc request,
+                                  CUpti_BuffersCallbackCompleteFunc complete) {
+  // Thread ids as the kernel has them, in every record that carries one; before any enable.
+  if (api_->SetThreadIdType != nullptr) (void)api_->SetThreadIdType(kSystemThreadIds);
+  return api_->ActivityRegisterCallbacks(request, complete);
+}
+
+void Subscription::Remember(uint32_t kind) {
+  if (std::find(enabled_.begin(), enabled_.end(), kind) == enabled_.end()) enabled_.push_back(kind);
+}
+
+int Subscription::EnableKind(uint32_t kind) {
+  const int result = api_->ActivityEnable(static_cast<CUpti_ActivityKind>(kind));
+  if (result == CUPTI_SUCCESS) Remember(kind);
+  return result;
+}
+
+int Subscription::EnableKindAndDump(uint32_t kind) {
+  if (api_->ActivityEnableAndDump == nullptr) return EnableKind(kind);
+  const int result = api_->ActivityEnableAndDump(static_cast<CUpti_ActivityKind>(kind));
+  if (result != CUPTI_SUCCESS) return EnableKind(kind);
+  Remember(kind);
+  return result;
+}
+
+void Subscription::DisableKinds() {
+  // In reverse: what came on last goes off first.
+  while (!enabled_.empty()) {
+    (void)api_->ActivityDisable(static_cast<CUpti_ActivityKind>(enabled_.back()));
+    enabled_.pop_back();
+  }
+}
+
+int Subscription::EnableCallback(bool on, uint32_t domain, uint32_t cbid) {
+  if (handle_ == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  return api_->EnableCallback(on ? 1 : 0, handle_, static_cast<CUpti_CallbackDomain>(domain), cbid);
+}
+
+int Subscription::Flush(bool forced) {
+  return api_->ActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : CUPTI_ACTIVITY_FLAG_NONE);
+}
+
+bool Subscription::ReadDropped(uint64_t* total) {
+  if (api_->ActivityGetNumDroppedRecords == nullptr) return false;
+  size_t dropped = 0;
+  if (api_->ActivityGetNumDroppedRecords(nullptr, 0, &dropped) != CUPTI_SUCCESS) return false;
+  *total += dropped;
+  return true;
+}
+
+}  // namespace stepagent::cupti

@@ -1,0 +1,51 @@
+#pragma once
+// Subscription: our place as CUPTI's one subscriber, and the kinds switched on under it.
+//
+// Purpose: subscribe (with our name where the library takes one), switch kinds and callbacks on and
+// off one by one, keep each one's error, flush, let go.
+// Thread rule: as CuptiBackend's methods. Failure rule: every call's result is returned or kept;
+// nothing is retried here. Never cuptiFinalize, never the timestamp callback.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/cupti/api_table.h"
+#include "agent/cupti/kinds.h"
+
+namespace stepagent::cupti {
+
+class Subscription {
+ public:
+  explicit Subscription(const ApiTable* api) : api_(api) {}
+
+  // CUPTI's result code. On 39 *holder is who has the slot, where the library tells.
+  [[nodiscard]] int Subscribe(CUpti_CallbackFunc callback, std::string* holder);
+  [[nodiscard]] bool is_subscribed() const { return handle_ != nullptr; }
+  // Results are of no use: after a rival's finalise the handle is dead and the error expected.
+  void Unsubscribe();
+  // Forgets the handle without a call: somebody finalised CUPTI and it means nothing any more.
+  void Abandon() {
+    handle_ = nullptr;
+    enabled_.clear();
+  }
+
+  [[nodiscard]] int RegisterBuffers(CUpti_BuffersCallbackRequestFunc request,
+                                    CUpti_BuffersCallbackCompleteFunc complete);
+  [[nodiscard]] int EnableKind(uint32_t kind);
+  // Enables and has the records of what exists already written, where the library can.
+  [[nodiscard]] int EnableKindAndDump(uint32_t kind);
+  void DisableKinds();
+  [[nodiscard]] int EnableCallback(bool on, uint32_t domain, uint32_t cbid);
+  [[nodiscard]] int Flush(bool forced);
+  // Adds what was dropped since the last call; false when the count could not be read.
+  [[nodiscard]] bool ReadDropped(uint64_t* total);
+
+ private:
+  void Remember(uint32_t kind);
+
+  const ApiTable* api_;
+  CUpti_SubscriberHandle handle_ = nullptr;
+  std::vector<uint32_t> enabled_;
+};
+
+}  // namespace stepagent::cupti
