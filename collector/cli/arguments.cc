@@ -1,0 +1,30 @@
+#include "collector/cli/arguments.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "CLI/CLI.hpp"
+
+namespace stepagent::cli {
+
+int FailUsage(const std::string& line) {
+  std::fprintf(stderr, "stepagent: %s\n", line.c_str());
+  return kUsageError;
+}
+
+std::optional<int> ParseArguments(CLI::App* app, std::vector<std::string> words) {
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+  try {
+    app->parse(words);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app->help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::string line = error.what();
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    return FailUsage(app->get_name() + ": " + line);
+  }
+  return std::nullopt;
+}
+
+}  // namespace stepagent::cli

@@ -1,0 +1,224 @@
+#include "collector/cli/control_command.h"
+
+#include <cstdio>
+#include <optional>
+
+#include "CLI/CLI.hpp"
+#include "collector/cli/arguments.h"
+#include "collector/cli/start_wait.h"
+#include "collector/cli/targets.h"
+#include "collector/launch/setting_args.h"
+#include "nlohmann/json.hpp"
+#include "proto/settings.h"
+
+namespace stepagent::cli {
+namespace {
+
+using launch::Answer;
+using nlohmann::ordered_json;
+
+struct Command {
+  std::string verb;
+  TargetRules targets;
+  v1::ControlRequest request;
+  bool as_json = false;
+  bool waits = false;
+};
+
+// Decided once, when a process starts: a later `start` cannot change them.
+bool IsFixedAtStart(const std::string& name) {
+  return name == "arm" || name == "signal" || name == "collector" || name == "log" ||
+         name == "ranks";
+}
+
+std::optional<int> TakeCaptureOptions(const launch::SettingArgs& taken, Command* command) {
+  proto::Settings settings = proto::DefaultSettings();
+  for (const auto& [name, value] : taken.settings) {
+    if (command->verb != "start" || IsFixedAtStart(name))
+      return FailUsage(
+          proto::SettingError{"--" + name, value, "not an option of " + command->verb, ""}.Line());
+    if (const auto error = proto::ApplySetting("--" + name, value, &settings))
+      return FailUsage(error->Line());
+  }
+  settings.out = launch::AbsolutePath(settings.out);
+  const auto texts = proto::SettingsText(settings);
+  for (const auto& [name, given] : settings.given)
+    (*command->request.mutable_settings())[name] = texts.at(name);
+  return std::nullopt;
+}
+
+std::optional<int> TakeLength(const std::string& steps, const std::string& duration, bool no_wait,
+                              const launch::SettingArgs& taken, Command* command) {
+  bool has_schedule = false;
+  for (const auto& setting : taken.settings) has_schedule |= setting.first == "schedule";
+  if (!steps.empty() && !duration.empty())
+    return FailUsage("start: --steps and --for exclude each other");
+  if (has_schedule && (!steps.empty() || !duration.empty()))
+    return FailUsage("start: --schedule excludes --steps and --for");
+  if (!steps.empty()) {
+    const auto count = proto::ParseCount(steps);
+    if (!count || *count == 0 || *count > proto::kMaxPhaseSteps)
+      return FailUsage(proto::SettingError{"--steps", steps, "", "a whole number above 0"}.Line());
+    command->request.set_steps(*count);
+  }
+  if (!duration.empty()) {
+    const auto ns = proto::ParseDuration(duration);
+    if (!ns || *ns == 0)
+      return FailUsage(
+          proto::SettingError{"--for", duration, "", "a duration above 0 (5s, 200ms)"}.Line());
+    command->request.set_duration_ns(*ns);
+  }
+  command->waits = !no_wait && (!steps.empty() || !duration.empty());
+  return std::nullopt;
+}
+
+std::optional<int> TakeRanks(const std::string& list, TargetRules* rules) {
+  proto::Settings settings = proto::DefaultSettings();
+  if (const auto error = proto::ApplySetting("--ranks", list, &settings))
+    return FailUsage(
+        proto::SettingError{"--rank", list, error->why, "a list of ranks (0,3,8-15)"}.Line());
+  if (settings.ranks)
+    rules->ranks = *settings.ranks;
+  else
+    rules->all = true;
+  return std::nullopt;
+}
+
+// nullopt: go on with *command; else the status to exit with.
+std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* command) {
+  const launch::SettingArgs taken = launch::TakeSettings(args, false);
+  if (!taken.error.empty()) return FailUsage(taken.error);
+  CLI::App app("Steers processes that run with stepagent.", "stepagent " + command->verb);
+  std::string ranks, steps, duration;
+  bool no_wait = false;
+  TargetRules& rules = command->targets;
+  app.add_option("pid", rules.pids, "Process ids");
+  app.add_flag("--all", rules.all, "Every process that answers");
+  app.add_option("--rank", ranks, "Ranks (0,3)");
+  app.add_option("--gpu", rules.gpu, "A device's ordinal")->check(CLI::NonNegativeNumber);
+  app.add_option("--name", rules.name, "Pattern of the process title (*, ?)");
+  app.add_option("--session", rules.session, "A session's id");
+  app.add_flag("--json", command->as_json, "As JSON");
+  if (command->verb == "start") {
+    app.add_option("--steps", steps, "Record this many steps, after one of warmup");
+    app.add_option("--for,--duration", duration, "Record for this long");
+    app.add_flag("--no-wait", no_wait, "Return at once");
+    app.footer("Capture options:\n" + launch::SettingsHelp());
+  }
+  if (const auto status = ParseArguments(&app, taken.rest)) return status;
+  if (!taken.command.empty()) return FailUsage(command->verb + ": unexpected '--'");
+  if (app.count("--rank"))
+    if (const auto status = TakeRanks(ranks, &rules)) return status;
+  if (app.count("--steps") && steps.empty())
+    return FailUsage("--steps: '': allowed: a whole number above 0");
+  if (app.count("--for") && duration.empty())
+    return FailUsage("--for: '': allowed: a duration above 0");
+  if (const auto status = TakeLength(steps, duration, no_wait, taken, command)) return status;
+  return TakeCaptureOptions(taken, command);
+}
+
+const char* VerdictText(const Answer& answer) {
+  if (!answer.message) return "no answer";
+  switch (answer.message->verdict()) {
+    case v1::ControlAnswer::OK:
+      return "ok";
+    case v1::ControlAnswer::BUSY:
+      return "busy";
+    default:
+      return "refused";
+  }
+}
+
+ordered_json AnswerJson(const Answer& answer) {
+  ordered_json row{{"pid", answer.agent.pid},
+                   {"session", answer.agent.session},
+                   {"verdict", VerdictText(answer)}};
+  row["reason"] = answer.message ? answer.message->reason() : answer.error;
+  if (!answer.message) return row;
+  const v1::AgentStatus& s = answer.message->status();
+  row.update({{"title", s.title()},
+              {"exe", s.exe()},
+              {"rank", s.rank() < 0 ? ordered_json() : ordered_json(s.rank())},
+              {"run", s.run()},
+              {"phase", launch::PhaseText(s.phase())},
+              {"step", s.step()},
+              {"cycle", s.cycle()},
+              {"cycles_written", s.cycles_written()},
+              {"records", s.records()},
+              {"last_error", s.last_error()},
+              {"session_dir", s.session_dir()},
+              {"busy_count", s.busy_count()},
+              {"step_source", s.step_source()},
+              {"has_cuda", s.has_cuda()},
+              {"signal_off", s.signal_off()}});
+  row["gpus"] = std::vector<uint32_t>(s.gpus().begin(), s.gpus().end());
+  row["written"] = std::vector<std::string>(s.written().begin(), s.written().end());
+  row["top_ranges"] = ordered_json::array();
+  for (const v1::NameCount& range : s.top_ranges())
+    row["top_ranges"].push_back(
+        {{"name", range.name()}, {"domain", range.domain()}, {"count", range.count()}});
+  return row;
+}
+
+// Names of ranges are the application's bytes: whatever is no UTF-8 is replaced.
+std::string JsonText(const ordered_json& document) {
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+int PrintAnswers(const Command& command, const std::vector<Answer>& answers) {
+  bool is_good = true;
+  ordered_json rows = ordered_json::array();
+  for (const Answer& answer : answers) {
+    is_good &= answer.message && answer.message->verdict() == v1::ControlAnswer::OK;
+    if (command.as_json) {
+      rows.push_back(AnswerJson(answer));
+      continue;
+    }
+    std::string line = launch::PhaseText(v1::PHASE_IDLE);
+    line = StatusLine(answer);
+    if (command.verb != "status" && answer.message) {
+      const std::string reason = answer.message->reason();
+      line += std::string("  ") + VerdictText(answer) + (reason.empty() ? "" : ": " + reason);
+    }
+    std::printf("%s\n", line.c_str());
+  }
+  if (command.as_json) std::printf("%s\n", JsonText(rows).c_str());
+  std::fflush(stdout);
+  return is_good ? 0 : 1;
+}
+
+v1::ControlRequest::Verb VerbOf(const std::string& verb) {
+  if (verb == "start") return v1::ControlRequest::START;
+  if (verb == "stop") return v1::ControlRequest::STOP;
+  if (verb == "toggle") return v1::ControlRequest::TOGGLE;
+  return v1::ControlRequest::STATUS;
+}
+
+}  // namespace
+
+int ControlMain(const std::string& verb, const std::vector<std::string>& args,
+                char* const* environment) {
+  Command command;
+  command.verb = verb;
+  command.request = launch::MakeRequest(VerbOf(verb));
+  if (const auto status = ParseCommand(args, &command)) return *status;
+  const proto::RuntimeDirs dirs = proto::RuntimeDirsFromEnvironment(environment);
+  const Targets targets = FindTargets(command.targets, verb == "status", dirs);
+  if (!targets.error.empty()) std::fprintf(stderr, "stepagent: %s\n", targets.error.c_str());
+  if (targets.matched.empty()) {
+    if (command.as_json) std::printf("[]\n");
+    return 1;
+  }
+  std::vector<Answer> answers = targets.matched;
+  if (verb != "status") {
+    std::vector<proto::AgentEntry> agents;
+    for (const Answer& target : targets.matched) agents.push_back(target.agent);
+    answers = launch::AskAll(agents, command.request);
+  }
+  if (command.waits && !command.as_json) return WaitForStarted(answers, targets.matched, dirs);
+  if (command.waits) WaitUntilIdle(&answers, targets.matched, dirs);
+  const int status = PrintAnswers(command, answers);
+  return targets.error.empty() ? status : 1;
+}
+
+}  // namespace stepagent::cli

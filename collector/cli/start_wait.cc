@@ -1,0 +1,114 @@
+#include "collector/cli/start_wait.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "collector/cli/targets.h"
+#include "collector/launch/progress_bar.h"
+#include "collector/launch/session_wait.h"
+
+namespace stepagent::cli {
+namespace {
+
+using launch::Answer;
+constexpr int kRoundMs = 100;
+// A process that hangs for longer is followed in its files instead.
+constexpr int kSilentRounds = 3;
+
+bool WasTaken(const Answer& answer) {
+  return answer.message && answer.message->verdict() == v1::ControlAnswer::OK;
+}
+
+void FollowFiles(const std::string& session_dir, const proto::RuntimeDirs& dirs) {
+  if (session_dir.empty()) return;
+  launch::WaitRules rules;
+  rules.paths = {session_dir};
+  rules.dirs = dirs;
+  // Whatever its end: the session's files say what is there.
+  static_cast<void>(launch::WaitForSessions(rules));
+}
+
+// One round for one process. True: it rests, or is gone for good.
+bool IsFinished(Answer* answer, int* silent, const proto::RuntimeDirs& dirs) {
+  const Answer now = launch::Ask(answer->agent, launch::MakeRequest(v1::ControlRequest::STATUS));
+  if (now.message) {
+    *silent = 0;
+    *answer->message->mutable_status() = now.message->status();
+    return IsAtRest(now.message->status());
+  }
+  if (!now.is_gone && ++*silent < kSilentRounds) return false;
+  FollowFiles(answer->message->status().session_dir(), dirs);
+  return true;
+}
+
+// Cycles that this start made: their index is not below the count of before.
+std::vector<launch::CycleEntry> NewCycles(const Answer& answer, uint32_t cycles_before,
+                                          launch::SessionEntry* session) {
+  std::vector<launch::CycleEntry> cycles;
+  const auto read = launch::ReadSession(answer.message->status().session_dir());
+  if (!read) return cycles;
+  *session = *read;
+  for (const launch::CycleEntry& cycle : read->cycles)
+    if (cycle.index >= cycles_before) cycles.push_back(cycle);
+  return cycles;
+}
+
+bool PrintResult(const Answer& answer, uint32_t cycles_before) {
+  std::printf("%s\n", StatusLine(answer).c_str());
+  if (!WasTaken(answer)) {
+    std::printf("  %s\n", answer.message ? answer.message->reason().c_str() : answer.error.c_str());
+    return false;
+  }
+  launch::SessionEntry session;
+  const auto cycles = NewCycles(answer, cycles_before, &session);
+  for (const launch::CycleEntry& cycle : cycles) {
+    for (const std::string& file : cycle.files) std::printf("  %s\n", file.c_str());
+    const std::string reading = launch::FirstReadingOf(launch::CycleFolder(session, cycle.index));
+    if (!reading.empty()) std::printf("  %s\n", reading.c_str());
+  }
+  if (cycles.empty()) std::printf("  nothing was written\n");
+  return !cycles.empty();
+}
+
+}  // namespace
+
+bool IsAtRest(const v1::AgentStatus& status) {
+  const bool is_idle = status.phase() == v1::PHASE_IDLE || status.phase() == v1::PHASE_DONE;
+  return is_idle && status.cycles_written() >= status.cycle();
+}
+
+void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& before,
+                   const proto::RuntimeDirs& dirs) {
+  static_cast<void>(before);
+  const auto begin = std::chrono::steady_clock::now();
+  launch::ProgressBar bar(STDERR_FILENO, "stepagent: recording", begin);
+  std::vector<int> silent(answers->size());
+  std::vector<bool> is_done(answers->size());
+  for (size_t done = 0; done < answers->size();) {
+    done = 0;
+    for (size_t i = 0; i < answers->size(); ++i) {
+      Answer& answer = (*answers)[i];
+      if (!is_done[i]) is_done[i] = !WasTaken(answer) || IsFinished(&answer, &silent[i], dirs);
+      done += is_done[i] ? 1 : 0;
+    }
+    bar.Show(done, answers->size(), std::chrono::steady_clock::now());
+    if (done < answers->size()) poll(nullptr, 0, kRoundMs);
+  }
+}
+
+int WaitForStarted(std::vector<Answer> answers, const std::vector<Answer>& before,
+                   const proto::RuntimeDirs& dirs) {
+  WaitUntilIdle(&answers, before, dirs);
+  bool is_good = true;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const uint32_t cycles = before[i].message ? before[i].message->status().cycle() : 0;
+    is_good &= PrintResult(answers[i], cycles);
+  }
+  return is_good ? 0 : 1;
+}
+
+}  // namespace stepagent::cli

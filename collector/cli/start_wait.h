@@ -1,0 +1,24 @@
+#pragma once
+// `start --steps` and `--for`: until what was started is written.
+//
+// Purpose: follows the processes that took a start until each is idle again with all its cycles
+// written; then prints where the traces are and the first reading of each.
+// Thread rule: one thread.
+// Failure rule: a process that dies meanwhile is followed in its session's files.
+#include <vector>
+
+#include "collector/launch/control_client.h"
+
+namespace stepagent::cli {
+
+// Replaces each answer's status by the last one seen. `before`: the state ahead of the start.
+void WaitUntilIdle(std::vector<launch::Answer>* answers, const std::vector<launch::Answer>& before,
+                   const proto::RuntimeDirs& dirs);
+// Waits and prints. 0, or 1 when one refused, hung or wrote nothing.
+[[nodiscard]] int WaitForStarted(std::vector<launch::Answer> answers,
+                                 const std::vector<launch::Answer>& before,
+                                 const proto::RuntimeDirs& dirs);
+// Idle or done, with every begun cycle written.
+[[nodiscard]] bool IsAtRest(const v1::AgentStatus& status);
+
+}  // namespace stepagent::cli

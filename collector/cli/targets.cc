@@ -1,0 +1,108 @@
+#include "collector/cli/targets.h"
+
+#include <fnmatch.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+
+namespace stepagent::cli {
+namespace {
+
+using launch::Answer;
+
+bool IsRunning(int64_t pid) {
+  return pid > 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
+}
+
+// Why none of the given pids has an agent that answers.
+std::string MissingPid(int64_t pid) {
+  const std::string number = std::to_string(pid);
+  return IsRunning(pid)
+             ? "process " + number +
+                   " runs, but no agent answers there: it was started without stepagent, "
+                   "or has used neither CUDA nor NVTX yet"
+             : "there is no process " + number;
+}
+
+std::string NothingMatches(const TargetRules& rules, size_t present) {
+  if (present == 0) return "no process with stepagent answers";
+  std::string what = !rules.name.empty()      ? "--name '" + rules.name + "'"
+                     : !rules.session.empty() ? "--session '" + rules.session + "'"
+                     : rules.gpu >= 0         ? "--gpu " + std::to_string(rules.gpu)
+                                              : "--rank";
+  return what + " matches none of the " + std::to_string(present) + " processes that answer";
+}
+
+}  // namespace
+
+bool Matches(const TargetRules& rules, const Answer& answer) {
+  const auto& pids = rules.pids;
+  if (!pids.empty() && std::find(pids.begin(), pids.end(), answer.agent.pid) == pids.end())
+    return false;
+  if (!rules.session.empty() && !answer.agent.session.starts_with(rules.session)) return false;
+  if (rules.ranks.empty() && rules.gpu < 0 && rules.name.empty()) return true;
+  if (!answer.message) return false;  // one that hangs cannot say what it is
+  const v1::AgentStatus& status = answer.message->status();
+  const auto& ranks = rules.ranks;
+  if (!ranks.empty() &&
+      (status.rank() < 0 ||
+       std::find(ranks.begin(), ranks.end(), static_cast<uint32_t>(status.rank())) == ranks.end()))
+    return false;
+  if (rules.gpu >= 0 && std::find(status.gpus().begin(), status.gpus().end(),
+                                  static_cast<uint32_t>(rules.gpu)) == status.gpus().end())
+    return false;
+  return rules.name.empty() || fnmatch(rules.name.c_str(), status.title().c_str(), 0) == 0;
+}
+
+void SortTargets(std::vector<Answer>* answers) {
+  const auto key = [](const Answer& a) {
+    const v1::AgentStatus status = a.message ? a.message->status() : v1::AgentStatus();
+    return std::tuple(!a.message, !status.has_cuda(), status.rank(), a.agent.pid);
+  };
+  std::stable_sort(answers->begin(), answers->end(),
+                   [&](const Answer& a, const Answer& b) { return key(a) < key(b); });
+}
+
+Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::RuntimeDirs& dirs) {
+  Targets targets;
+  std::vector<Answer> answers = launch::AskAll(proto::ListAgents(dirs, geteuid()),
+                                               launch::MakeRequest(v1::ControlRequest::STATUS));
+  // Sockets of processes that are gone stay in a folder until it is cleaned.
+  std::erase_if(answers, [](const Answer& a) { return a.is_gone; });
+  const size_t present = answers.size();
+  for (const int64_t pid : rules.pids)
+    if (std::none_of(answers.begin(), answers.end(),
+                     [&](const Answer& a) { return a.agent.pid == pid; }))
+      targets.error = MissingPid(pid);
+  std::erase_if(answers, [&](const Answer& a) { return !Matches(rules, a); });
+  SortTargets(&answers);
+  if (rules.IsBare() && !bare_means_all && answers.size() > 1) {
+    targets.error = std::to_string(answers.size()) +
+                    " processes answer: give a PID, --rank, --gpu, --name, --session or --all";
+    for (const Answer& answer : answers) targets.error += "\n  " + StatusLine(answer);
+    return targets;
+  }
+  if (answers.empty() && targets.error.empty()) targets.error = NothingMatches(rules, present);
+  targets.matched = std::move(answers);
+  return targets;
+}
+
+std::string StatusLine(const Answer& answer) {
+  std::string line = std::to_string(answer.agent.pid);
+  if (!answer.message) return line + "  no state: " + answer.error;
+  const v1::AgentStatus& s = answer.message->status();
+  line += "  " + (s.title().empty() ? s.exe() : s.title());
+  line += "  rank " + (s.rank() < 0 ? std::string("-") : std::to_string(s.rank()));
+  line += std::string("  ") + launch::PhaseText(s.phase());
+  line += "  step " + std::to_string(s.step()) + "  cycle " + std::to_string(s.cycle());
+  line += "  records " + std::to_string(s.records());
+  line += "  error " + (s.last_error().empty() ? std::string("-") : s.last_error());
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; }, ' ');
+  return line;
+}
+
+}  // namespace stepagent::cli

@@ -1,0 +1,42 @@
+#pragma once
+// Which processes a control command means.
+//
+// Purpose: PID, --all, --rank, --gpu, --name, --session, or the only one there is; asked for their
+// state first, so that what matches is decided by what they say of themselves.
+// Thread rule: one thread (the asking uses its own).
+// Failure rule: `error` says why nothing, or more than one, matched.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collector/launch/control_client.h"
+
+namespace stepagent::cli {
+
+struct TargetRules {
+  std::vector<int64_t> pids;
+  bool all = false;
+  std::vector<uint32_t> ranks;
+  int64_t gpu = -1;
+  std::string name;     // glob over the process title
+  std::string session;  // the id or the beginning of it
+  [[nodiscard]] bool IsBare() const {
+    return pids.empty() && !all && ranks.empty() && gpu < 0 && name.empty() && session.empty();
+  }
+};
+
+struct Targets {
+  std::vector<launch::Answer> matched;  // with their state; those that hang are among them
+  std::string error;
+};
+
+// `bare_means_all`: for commands that change nothing.
+[[nodiscard]] Targets FindTargets(const TargetRules& rules, bool bare_means_all,
+                                  const proto::RuntimeDirs& dirs);
+[[nodiscard]] bool Matches(const TargetRules& rules, const launch::Answer& answer);
+// Processes with a device first, then by rank and pid.
+void SortTargets(std::vector<launch::Answer>* answers);
+// "1234 python train.py rank 0 active step 41 cycle 1 records 10234"
+[[nodiscard]] std::string StatusLine(const launch::Answer& answer);
+
+}  // namespace stepagent::cli

@@ -1,0 +1,163 @@
+#include "collector/launch/run.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "collector/launch/child.h"
+#include "collector/launch/environment.h"
+#include "collector/launch/library.h"
+#include "collector/launch/program.h"
+#include "collector/launch/progress_bar.h"
+#include "collector/launch/run_notes.h"
+#include "collector/launch/run_plan.h"
+#include "collector/launch/run_report.h"
+#include "collector/launch/run_toggle.h"
+#include "collector/launch/setting_args.h"
+
+namespace stepagent::launch {
+namespace {
+
+constexpr int kOwnFailure = 125;
+constexpr int kNotExecutable = 126;
+constexpr int kNotFound = 127;
+// Writing the largest cycle that the default limits allow takes longer than any of our tests; past
+// this the collector goes on alone, and `stepagent wait` waits for it.
+constexpr auto kLongestWait = std::chrono::minutes(10);
+
+// One write per line: several launchers (one per rank) may share the terminal.
+void Say(const std::string& line) {
+  const std::string text = "stepagent: " + line + "\n";
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // nobody to tell
+}
+
+int FailWith(const std::string& line, int status) {
+  Say(line);
+  return status;
+}
+
+int PrintHelp() {
+  const std::string text =
+      "usage: stepagent run [options] -- COMMAND [ARGUMENT...]\n\n"
+      "Starts COMMAND with stepagent in it, keeps its exit status, prints where the traces are.\n"
+      "Each option is an environment variable too; a flag wins over the variable.\n\n" +
+      SettingsHelp();
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+// Finds the library and sets the variables. False: `error` says why.
+bool PrepareEnvironment(const RunPlan& plan, const Program& program, const RunNotes& notes,
+                        Environment* environment, std::string* error) {
+  const proto::RuntimeDirs dirs = {environment->Get("STEPAGENT_RUNTIME_DIR"),
+                                   environment->Get("XDG_RUNTIME_DIR")};
+  for (const auto& [name, value] : plan.variables) environment->Set(name, value);
+  if (!notes.address().empty()) environment->Set(proto::kRunNoteVariable, notes.address());
+  if (program.RefusesPreload()) return true;
+  Library library = FindLibrary(OwnExecutable(), environment->Get("STEPAGENT_LIB"));
+  if (!library.path.empty()) library = PreloadableLibrary(library.path, dirs);
+  *error = library.error;
+  if (library.path.empty()) return false;
+  std::vector<std::string> taken;
+  AddInjection(library.path, environment, &taken);
+  for (const std::string& line : taken) Say(line);
+  return true;
+}
+
+int StartStatus(const std::string& command, int error) {
+  Say(ShellWord(command) + ": " + std::strerror(error));
+  return error == ENOENT ? kNotFound : kNotExecutable;
+}
+
+WaitResult WaitUntilWritten(const RunPlan& plan, const proto::RuntimeDirs& dirs,
+                            const SignalGate& gate) {
+  const auto begin = std::chrono::steady_clock::now();
+  ProgressBar bar(STDERR_FILENO, "stepagent: writing traces", begin);
+  WaitRules rules;
+  rules.paths = {plan.RunFolder()};
+  rules.deadline = begin + kLongestWait;
+  rules.leaves_living = true;
+  rules.collector_run = plan.run;
+  rules.dirs = dirs;
+  rules.is_interrupted = [&] {
+    while (const auto info = gate.Next())
+      for (const int number : {SIGINT, SIGTERM, SIGQUIT, SIGHUP})
+        if (static_cast<int>(info->ssi_signo) == number) return true;
+    return false;
+  };
+  rules.on_round = [&](const std::vector<SessionEntry>& sessions) {
+    uint64_t done = 0, total = 0;
+    for (const SessionEntry& session : sessions)
+      for (const CycleEntry& cycle : session.cycles) {
+        ++total;
+        done += cycle.IsWritten() ? 1 : 0;
+      }
+    bar.Show(done, total, std::chrono::steady_clock::now());
+  };
+  return WaitForSessions(rules);
+}
+
+// The last lines, and the status when required kinds are missing.
+int Finish(const RunPlan& plan, const Program& program, const Environment& environment,
+           const SignalGate& gate, RunNotes* notes, int wait_status) {
+  const proto::RuntimeDirs dirs = {environment.Get("STEPAGENT_RUNTIME_DIR"),
+                                   environment.Get("XDG_RUNTIME_DIR")};
+  RunOutcome outcome;
+  outcome.written = WaitUntilWritten(plan, dirs, gate);
+  notes->Receive();
+  outcome.notes = notes->all();
+  outcome.program_warning = ProgramWarning(program);
+  if (proto::IsDisabledValue(environment.Get(proto::kDisableVariable)))
+    outcome.program_warning = "STEPAGENT_DISABLE is set";
+  for (const std::string& line : RunReport(plan, outcome)) Say(line);
+  if (plan.settings.collector != "auto" && outcome.written.sessions.empty())
+    Say("the collector at " + plan.settings.collector + " writes into its own folder, run " +
+        plan.run);
+  const uint32_t missing = MissingKinds(plan, outcome.written.sessions);
+  if (missing == 0 || !WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0) return 0;
+  proto::Settings shown = plan.settings;
+  shown.require = missing;
+  Say("required and not collected: " + proto::SettingsText(shown).at("require"));
+  return kOwnFailure;
+}
+
+}  // namespace
+
+int RunMain(const std::vector<std::string>& args, char* const* environment) {
+  const RunPlan plan = MakeRunPlan(args, environment);
+  if (plan.wants_help) return PrintHelp();
+  if (!plan.error.empty()) return FailWith(plan.error, plan.status);
+  Environment target(environment);
+  const Program program =
+      InspectProgram(plan.command[0], target.Has("PATH") ? target.Get("PATH") : "/bin:/usr/bin");
+  if (program.found != Found::kYes)
+    return StartStatus(plan.command[0], program.found == Found::kMissing ? ENOENT : EACCES);
+  const SignalGate gate;
+  RunNotes notes(plan.run);
+  std::string error;
+  if (!PrepareEnvironment(plan, program, notes, &target, &error))
+    return FailWith(error, kOwnFailure);
+  for (const std::string& line : plan.says) Say(line);
+  if (const std::string warning = ProgramWarning(program); !warning.empty()) Say(warning);
+
+  std::vector<char*> argv;
+  for (const std::string& word : plan.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  Child child(gate);
+  if (const int failed = child.Start(argv.data(), target.Pointers().data())) {
+    if (child.pid() < 0)
+      return FailWith(std::string("fork: ") + std::strerror(failed), kOwnFailure);
+    return StartStatus(plan.command[0], failed);
+  }
+  RunToggle toggle(plan.run, target, plan.settings.signal_number);
+  const int status = child.Watch({plan.settings.signal_number, [&] { toggle.Request(); },
+                                  notes.fd(), [&] { notes.Receive(); }});
+  toggle.Join();
+  const int own = Finish(plan, program, target, gate, &notes, status);
+  return own != 0 ? own : EndLike(status);
+}
+
+}  // namespace stepagent::launch

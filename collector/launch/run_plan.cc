@@ -1,0 +1,152 @@
+#include "collector/launch/run_plan.h"
+
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "collector/launch/environment.h"
+#include "collector/launch/setting_args.h"
+
+namespace stepagent::launch {
+namespace {
+
+constexpr int kUsage = 2;
+
+void Refuse(RunPlan* plan, std::string line) {
+  plan->error = std::move(line);
+  plan->status = kUsage;
+}
+
+bool ApplyAll(const SettingArgs& args, char* const* environment, RunPlan* plan) {
+  plan->settings = proto::DefaultSettings();
+  std::vector<std::string> unknown;
+  if (const auto error = proto::ApplyEnvironment(environment, &plan->settings, &unknown)) {
+    Refuse(plan, error->Line());
+    return false;
+  }
+  for (const std::string& name : unknown)
+    plan->says.push_back(name + ": no such variable; ignored");
+  for (const auto& [name, value] : args.settings)
+    if (const auto error = proto::ApplySetting("--" + name, value, &plan->settings)) {
+      Refuse(plan, error->Line());
+      return false;
+    }
+  return true;
+}
+
+// Defaults that `run` has and a bare preload has not.
+void ApplyRunDefaults(RunPlan* plan) {
+  proto::Settings& s = plan->settings;
+  if (proto::ApplyDefaultSchedule(&s)) {
+    plan->says.push_back("no schedule given: " + s.schedule->Text());
+    plan->variables.emplace_back("STEPAGENT_SCHEDULE", s.schedule->Text());
+  }
+  if (s.arm == proto::ArmMode::kUnset) s.arm = proto::ArmMode::kStart;
+  plan->is_whole = !proto::HasStepSource(s) && !s.schedule && s.arm == proto::ArmMode::kStart;
+}
+
+// Other folders than ours may be the current one of a process further down.
+void MakeAbsolute(proto::Settings* s) {
+  s->out = AbsolutePath(s->out);
+  if (!s->log_file.empty()) s->log_file = AbsolutePath(s->log_file);
+  if (s->collector != "auto" && s->collector[0] != '@') s->collector = AbsolutePath(s->collector);
+}
+
+void ListVariables(const SettingArgs& args, RunPlan* plan) {
+  const proto::Settings& s = plan->settings;
+  const auto texts = proto::SettingsText(s);
+  std::vector<std::string> names{"arm", "signal"};
+  for (const auto& setting : args.settings) names.push_back(setting.first);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  // As given where the text stands for itself: the canonical one is always UTF-8, a range's name
+  // need not be.
+  for (const std::string& name : names) {
+    const auto given = s.given.find(name);
+    plan->variables.emplace_back(proto::FindSetting(name)->variable,
+                                 given != s.given.end() ? given->second : texts.at(name));
+  }
+  const auto set = [&](const char* variable, std::string value) {
+    std::erase_if(plan->variables, [&](const auto& v) { return v.first == variable; });
+    plan->variables.emplace_back(variable, std::move(value));
+  };
+  set("STEPAGENT_OUT", s.out);
+  if (s.collector != "auto") set("STEPAGENT_COLLECTOR", s.collector);
+  if (!s.log_file.empty())
+    set("STEPAGENT_LOG", texts.at("log").substr(0, texts.at("log").find(':') + 1) + s.log_file);
+  set(proto::kRunVariable, plan->run);
+  set(proto::kRunModeVariable, plan->is_whole ? "whole" : "steps");
+}
+
+// A file name, and short enough for an abstract socket's.
+bool IsRunId(const std::string& run) {
+  return !run.empty() && run.size() <= 64 && run[0] != '.' &&
+         std::all_of(run.begin(), run.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+         });
+}
+
+}  // namespace
+
+std::string NewRunId() {
+  const time_t now = time(nullptr);
+  tm utc{};
+  gmtime_r(&now, &utc);
+  uint32_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
+    timespec precise{};
+    clock_gettime(CLOCK_MONOTONIC, &precise);
+    random = static_cast<uint32_t>(precise.tv_nsec) ^ (static_cast<uint32_t>(getpid()) << 12);
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02d_%08x", utc.tm_year + 1900,
+                utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, random);
+  return text;
+}
+
+RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environment) {
+  RunPlan plan;
+  const SettingArgs taken = TakeSettings(args, true);
+  if (!taken.error.empty()) {
+    Refuse(&plan, taken.error);
+    return plan;
+  }
+  for (const std::string& word : taken.rest) {
+    if (word == "-h" || word == "--help")
+      plan.wants_help = true;
+    else if (plan.error.empty())
+      Refuse(&plan, proto::SettingError{word.substr(0, word.find('=')), word,
+                                        "no such option of run", "see stepagent run --help"}
+                        .Line());
+  }
+  if (plan.wants_help || !plan.error.empty()) return plan;
+  if (!ApplyAll(taken, environment, &plan)) return plan;
+  if (const auto error = proto::CheckTogether(plan.settings)) {
+    Refuse(&plan, error->Line());
+    return plan;
+  }
+  if (taken.command.empty()) {
+    Refuse(&plan, "run: no command; usage: stepagent run [options] -- COMMAND [ARGUMENT…]");
+    return plan;
+  }
+  plan.command = taken.command;
+  const std::string present = Environment(environment).Get(proto::kRunVariable);
+  plan.run = present.empty() ? NewRunId() : present;
+  if (!IsRunId(plan.run)) {
+    Refuse(&plan, proto::SettingError{proto::kRunVariable, plan.run, "no name for a folder",
+                                      "letters, digits, _ - and ., at most 64"}
+                      .Line());
+    return plan;
+  }
+  ApplyRunDefaults(&plan);
+  MakeAbsolute(&plan.settings);
+  ListVariables(taken, &plan);
+  return plan;
+}
+
+}  // namespace stepagent::launch

@@ -1,0 +1,204 @@
+#include "collector/launch/run_report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "collector/launch/setting_args.h"
+#include "nlohmann/json.hpp"
+
+namespace stepagent::launch {
+namespace {
+
+using nlohmann::json;
+constexpr size_t kRangesShown = 10;
+
+struct RangeCount {
+  std::string name, domain;
+  uint64_t count = 0;
+};
+
+std::string StepValue(const RangeCount& range) {
+  proto::StepSetting step;
+  step.kind = proto::StepSetting::Kind::kNvtx;
+  step.name = range.name;
+  step.domain = range.domain;
+  return step.Text();
+}
+
+void AddRanges(std::vector<RangeCount> ranges, std::vector<std::string>* lines) {
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](const RangeCount& a, const RangeCount& b) { return a.count > b.count; });
+  for (size_t i = 0; i < std::min(ranges.size(), kRangesShown); ++i)
+    lines->push_back("  --step " + ShellWord(StepValue(ranges[i])) + "   (" +
+                     std::to_string(ranges[i].count) + " times)");
+}
+
+std::vector<RangeCount> MergeByName(const std::vector<RangeCount>& ranges) {
+  std::map<std::pair<std::string, std::string>, uint64_t> counts;
+  for (const RangeCount& range : ranges)
+    if (!range.name.empty()) counts[{range.name, range.domain}] += range.count;
+  std::vector<RangeCount> merged;
+  for (const auto& [key, count] : counts) merged.push_back({key.first, key.second, count});
+  return merged;
+}
+
+std::vector<RangeCount> RangesOfSummaries(const std::vector<SessionEntry>& sessions) {
+  std::vector<RangeCount> ranges;
+  for (const SessionEntry& session : sessions)
+    for (const CycleEntry& cycle : session.cycles) {
+      const json summary = ReadJson(CycleFolder(session, cycle.index) + "/summary.json");
+      for (const json& row : summary.value("ranges", json::array()))
+        if (row.is_object() && row.contains("name") && row["name"].is_string())
+          ranges.push_back({row["name"].get<std::string>(),
+                            row.contains("domain") && row["domain"].is_string()
+                                ? row["domain"].get<std::string>()
+                                : "",
+                            row.value("count", uint64_t{0})});
+    }
+  return MergeByName(ranges);
+}
+
+std::vector<RangeCount> RangesOfNotes(const std::vector<v1::AgentStatus>& notes) {
+  std::vector<RangeCount> ranges;
+  for (const v1::AgentStatus& note : notes)
+    for (const v1::NameCount& row : note.top_ranges())
+      ranges.push_back({row.name(), row.domain(), row.count()});
+  return MergeByName(ranges);
+}
+
+std::string RankText(int64_t rank) { return rank < 0 ? "rank -" : "rank " + std::to_string(rank); }
+
+// "host only: no device", "ended: exit", … of the session's cycles, each once.
+std::string Remarks(const SessionEntry& session) {
+  std::vector<std::string> remarks;
+  const auto add = [&](const std::string& text) {
+    if (!text.empty() && std::find(remarks.begin(), remarks.end(), text) == remarks.end())
+      remarks.push_back(text);
+  };
+  for (const CycleEntry& cycle : session.cycles) {
+    const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
+    const json gpu = manifest.value("gpu", json::object());
+    const std::string status =
+        gpu.is_object() && gpu.contains("status") && gpu["status"].is_string()
+            ? gpu["status"].get<std::string>()
+            : "";
+    const std::string reason =
+        gpu.is_object() && gpu.contains("reason") && gpu["reason"].is_string()
+            ? ": " + gpu["reason"].get<std::string>()
+            : "";
+    if (status == "unavailable") add("host only" + reason);
+    if (status == "partial") add("device part incomplete" + reason);
+    if (!cycle.ended.empty() && cycle.ended != "schedule" && cycle.ended != "signal" &&
+        cycle.ended != "request")
+      add("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended);
+    for (const json& note : manifest.value("notes", json::array()))
+      if (note.is_object() && note.value("code", "") == "duplicate_rank")
+        add(note.value("text", ""));
+  }
+  std::string text;
+  for (const std::string& remark : remarks) text += "; " + remark;
+  return text;
+}
+
+std::vector<std::string> TraceFiles(const SessionEntry& session) {
+  std::vector<std::string> files;
+  for (const CycleEntry& cycle : session.cycles)
+    for (const std::string& file : cycle.files)
+      if (file.find(".pt.trace.json") != std::string::npos) files.push_back(file);
+  return files;
+}
+
+void AddSession(const SessionEntry& session, std::vector<std::string>* lines) {
+  const std::vector<std::string> files = TraceFiles(session);
+  const std::string who = "  " + RankText(session.rank) + "  " + session.exe + " (pid " +
+                          std::to_string(session.pid) + ")  ";
+  std::string state;
+  if (!session.IsSettled())
+    state = session.IsAlive() ? "; still running" : "; not finished: stepagent report finishes it";
+  lines->push_back(who + std::to_string(session.cycles.size()) +
+                   (session.cycles.size() == 1 ? " cycle" : " cycles") + Remarks(session) + state);
+  for (const std::string& file : files) lines->push_back("    " + ShellWord(file));
+}
+
+void AddNext(const std::vector<SessionEntry>& sessions, std::vector<std::string>* lines) {
+  std::string first;
+  for (const SessionEntry& session : sessions)
+    for (const std::string& file : TraceFiles(session))
+      if (first.empty()) first = file;
+  const std::string run = sessions.front().run_folder;
+  lines->push_back("next:");
+  lines->push_back("  stepagent report " + ShellWord(run));
+  if (first.empty()) return;
+  lines->push_back("  HTA, TensorBoard: " +
+                   ShellWord(std::filesystem::path(first).parent_path().string()));
+  lines->push_back("  https://ui.perfetto.dev: " + ShellWord(first));
+}
+
+void AddNothing(const RunPlan& plan, const RunOutcome& outcome, std::vector<std::string>* lines) {
+  lines->push_back("nothing was recorded");
+  if (!outcome.program_warning.empty()) lines->push_back("  " + outcome.program_warning);
+  for (const v1::AgentStatus& note : outcome.notes)
+    if (!note.last_error().empty())
+      lines->push_back("  pid " + std::to_string(note.pid()) + ": " + note.last_error());
+  const auto ranges = RangesOfNotes(outcome.notes);
+  if (!outcome.notes.empty() && proto::HasStepSource(plan.settings))
+    lines->push_back("  step source: " + plan.settings.step.Text() +
+                     "; schedule: " + plan.settings.schedule->Text());
+  if (!outcome.notes.empty())
+    lines->push_back(ranges.empty() ? "  the program emitted no NVTX ranges"
+                                    : "  ranges seen, as values of --step:");
+  AddRanges(ranges, lines);
+  if (outcome.notes.empty() && outcome.program_warning.empty())
+    lines->push_back("  no process of the run used CUDA or NVTX, or none came to a first warmup");
+}
+
+}  // namespace
+
+std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcome) {
+  std::vector<std::string> lines;
+  const std::vector<SessionEntry>& sessions = outcome.written.sessions;
+  size_t cycles = 0;
+  for (const SessionEntry& session : sessions) cycles += session.cycles.size();
+  if (cycles == 0) {
+    AddNothing(plan, outcome, &lines);
+    return lines;
+  }
+  lines.push_back("traces in " + ShellWord(sessions.front().run_folder));
+  std::vector<SessionEntry> rows = sessions;
+  std::stable_sort(rows.begin(), rows.end(), [](const SessionEntry& a, const SessionEntry& b) {
+    return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
+  });
+  for (const SessionEntry& session : rows) AddSession(session, &lines);
+  if (outcome.written.end == WaitEnd::kInterrupted)
+    lines.push_back("  (did not wait for the rest)");
+  if (plan.is_whole) {
+    const auto ranges = RangesOfSummaries(sessions);
+    lines.push_back(ranges.empty() ? "no step source was given, and no NVTX ranges were seen"
+                                   : "no step source was given; ranges seen, as values of --step:");
+    AddRanges(ranges, &lines);
+  }
+  AddNext(rows, &lines);
+  return lines;
+}
+
+uint32_t MissingKinds(const RunPlan& plan, const std::vector<SessionEntry>& sessions) {
+  const uint32_t required = plan.settings.require;
+  uint32_t missing = 0;
+  size_t cycles = 0;
+  for (const SessionEntry& session : sessions)
+    for (const CycleEntry& cycle : session.cycles) {
+      ++cycles;
+      const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
+      const json kinds = manifest.value("kinds", json::object());
+      for (uint32_t i = 1; *proto::ActivityText(i) != '\0'; ++i) {
+        const json kind = kinds.value(proto::ActivityText(i), json::object());
+        const bool is_collected =
+            kind.value("enabled", false) && (!kind.contains("error") || kind["error"].is_null());
+        if (!is_collected) missing |= required & proto::ActivityBit(i);
+      }
+    }
+  return cycles == 0 ? required : missing;
+}
+
+}  // namespace stepagent::launch

@@ -1,0 +1,29 @@
+#pragma once
+// The launcher's last lines: what was recorded, where it is, what to type next.
+//
+// Purpose: one row per session (rank); host-only traces and their reason; ranges as ready --step
+// values when nothing said what a step is or none matched; required kinds that were not collected.
+// Thread rule: pure, but for reading the run's documents.
+// Failure rule: what cannot be read is left out.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collector/launch/run_plan.h"
+#include "collector/launch/session_wait.h"
+#include "control.pb.h"
+
+namespace stepagent::launch {
+
+struct RunOutcome {
+  WaitResult written;
+  std::vector<v1::AgentStatus> notes;  // last words, see run_notes.h
+  std::string program_warning;         // why the target itself could not be traced
+};
+
+// Lines without the "stepagent: " prefix and line ends.
+[[nodiscard]] std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcome);
+// Required kinds that some cycle did not collect, or all when there is no cycle.
+[[nodiscard]] uint32_t MissingKinds(const RunPlan& plan, const std::vector<SessionEntry>& sessions);
+
+}  // namespace stepagent::launch

@@ -1,0 +1,46 @@
+#pragma once
+// What a run left on disk, as its session.json and manifest.json files say.
+//
+// Purpose: one reader of these documents for the launcher's last lines, `wait` and `start`.
+// Thread rule: functions without state.
+// Failure rule: a file that is missing, cut or of another shape is a session that is not there yet.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nlohmann/json_fwd.hpp"
+
+namespace stepagent::launch {
+
+struct CycleEntry {
+  uint64_t index = 0;
+  std::string state, ended;
+  std::vector<std::string> files;  // absolute
+  [[nodiscard]] bool IsWritten() const;
+};
+
+struct SessionEntry {
+  std::string folder, run_folder;  // absolute
+  std::string id, exe, title, host, state;
+  int64_t pid = 0, rank = -1;
+  std::vector<CycleEntry> cycles;
+  // Closed, or with cycles all of which are written.
+  [[nodiscard]] bool IsSettled() const;
+  // A running collector writes it.
+  [[nodiscard]] bool IsHeld() const;
+  // Its process runs on this host.
+  [[nodiscard]] bool IsAlive() const;
+};
+
+[[nodiscard]] std::optional<SessionEntry> ReadSession(const std::string& folder);
+// Session folders under a session, run or OUT folder, sorted; `latest` is not followed.
+[[nodiscard]] std::vector<std::string> FindSessionFolders(const std::string& path);
+// An empty document when there is none.
+[[nodiscard]] nlohmann::json ReadJson(const std::string& path);
+[[nodiscard]] std::string CycleFolder(const SessionEntry& session, uint64_t cycle);
+// "" when the summary has none.
+[[nodiscard]] std::string FirstReadingOf(const std::string& cycle_folder);
+
+}  // namespace stepagent::launch

@@ -1,0 +1,96 @@
+#include "collector/launch/session_wait.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "collector/spool/recover.h"
+
+namespace stepagent::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Half of what a person notices; session files are small and read from the page cache.
+constexpr int kRoundMs = 50;
+// Between a collector's death and the next one taking its sessions over; then we do.
+constexpr auto kAbandonedAfter = std::chrono::seconds(1);
+// A collector without a session of ours: it was started, and its agent died before its hello.
+constexpr auto kNoSessionAfter = std::chrono::seconds(1);
+
+bool Connects(const proto::SocketAddress& address) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool is_there =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address.raw), address.length) == 0 ||
+      errno == EAGAIN;
+  close(fd);
+  return is_there;
+}
+
+struct Round {
+  bool is_settled = true;            // nothing to wait for
+  std::vector<std::string> orphans;  // sessions that nobody writes and nobody feeds
+};
+
+Round Judge(const WaitRules& rules, const std::vector<SessionEntry>& sessions) {
+  Round round;
+  for (const SessionEntry& session : sessions) {
+    if (session.state == "closed") continue;
+    const bool is_alive = session.IsAlive();
+    if (is_alive && (rules.leaves_living || session.IsSettled())) continue;
+    round.is_settled = false;
+    if (!is_alive && !session.IsHeld()) round.orphans.push_back(session.folder);
+  }
+  return round;
+}
+
+}  // namespace
+
+bool IsCollectorThere(const proto::RuntimeDirs& dirs, const std::string& run) {
+  const auto address = proto::CollectorAddress(proto::SocketFolder(dirs), geteuid(), run);
+  if (Connects(address)) return true;
+  // An agent whose folder could not be used fell back to the abstract name.
+  return !address.IsAbstract() && Connects(proto::CollectorAddress("", geteuid(), run));
+}
+
+std::vector<SessionEntry> ReadSessions(const std::vector<std::string>& paths) {
+  std::vector<SessionEntry> sessions;
+  for (const std::string& path : paths)
+    for (const std::string& folder : FindSessionFolders(path))
+      if (auto session = ReadSession(folder)) sessions.push_back(*std::move(session));
+  return sessions;
+}
+
+WaitResult WaitForSessions(const WaitRules& rules) {
+  const auto begin = Clock::now();
+  auto cared_for = begin;  // when every open session had someone to write it
+  bool was_recovered = false;
+  for (;;) {
+    WaitResult result{WaitEnd::kWritten, ReadSessions(rules.paths)};
+    const auto now = Clock::now();
+    const Round round = Judge(rules, result.sessions);
+    const bool waits_for_first =
+        result.sessions.empty() &&
+        (rules.needs_a_session || (!rules.collector_run.empty() && now - begin < kNoSessionAfter &&
+                                   IsCollectorThere(rules.dirs, rules.collector_run)));
+    if (round.is_settled && !waits_for_first) return result;
+    if (round.orphans.empty()) cared_for = now;
+    if (rules.on_round) rules.on_round(result.sessions);
+    if (now - cared_for >= kAbandonedAfter && !was_recovered) {
+      was_recovered = true;
+      spool::RecoverReport report;
+      for (const std::string& folder : round.orphans) spool::RecoverSession(folder, &report);
+      continue;
+    }
+    result.end = rules.is_interrupted && rules.is_interrupted() ? WaitEnd::kInterrupted
+                 : rules.deadline && now >= *rules.deadline     ? WaitEnd::kTimeout
+                 : now - cared_for >= kAbandonedAfter           ? WaitEnd::kAbandoned
+                                                                : WaitEnd::kWritten;
+    if (result.end != WaitEnd::kWritten) return result;
+    poll(nullptr, 0, kRoundMs);
+  }
+}
+
+}  // namespace stepagent::launch
