@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
@@ -115,6 +117,37 @@ TEST_F(Simulated, TrainLoopKeepsItsPlan) {
     }
   }
   ExpectPlanKept("--steps 6 --lag 2 --kernel-us 200 --kernels 7", kSimLibraries);
+}
+
+// The simulated driver's own counters, which know nothing of the program's plan.
+std::map<std::string, uint64_t> DriverCounts(const std::string& command) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("apps_test." + std::to_string(getpid()));
+  const Outcome run = ExecuteSimulated("STEPAGENT_SIM_STATS='" + file.string() + "' " + command);
+  EXPECT_EQ(run.status, 0) << run.output;
+  std::ifstream lines(file);
+  std::map<std::string, uint64_t> counts;
+  std::string name;
+  for (uint64_t value; lines >> name >> value;) counts[name] = value;
+  std::filesystem::remove(file);
+  return counts;
+}
+
+TEST_F(Simulated, TrainLoopPlanEqualsTheDriversCount) {
+  for (const std::string options : {"--steps 7", "--steps 9 --lag 3", "--steps 4 --graph none"}) {
+    const Json total = FindJson(Execute("train_loop --print-expected " + options).output)["total"];
+    auto counts = DriverCounts("train_loop --sleep-us 0 " + options);
+    EXPECT_EQ(total["launches"], counts["cuda.launches"] + counts["cuda.graph_launches"]);
+    EXPECT_EQ(total["kernels"], counts["device.kernels"]) << options;
+    EXPECT_EQ(total["copies"], counts["cuda.copies"]) << options;
+    EXPECT_EQ(total["sets"], counts["cuda.sets"]) << options;
+    EXPECT_EQ(total["syncs"], counts["cuda.syncs"]) << options;
+    uint64_t bytes = 0;
+    for (const auto& [kind, value] : total["copy_bytes_by_kind"].items()) {
+      bytes += value.get<uint64_t>();
+    }
+    EXPECT_EQ(bytes, counts["cuda.copy_bytes"]) << options;
+  }
 }
 
 TEST_F(Simulated, TrainLoopUsesTheDevice) {
