@@ -12,12 +12,12 @@
 namespace stepagent::core {
 namespace {
 
-constexpr NameId kNone = 0, kOverflow = 1, kFirst = 2;  // proto/limits.h
+constexpr NameId kNone = kNoName, kOverflow = kOverflowNameId, kFirst = 2;
 constexpr size_t kMaxBytes = 4096;                       // proto/limits.h kMaxNameBytes
 constexpr size_t kMarkBytes = 3 + 1 + 16;                // "…#" in UTF-8 and the hash
 // Reserved address space, touched name by name: 64 MiB of text, 16 MiB of slots, 16 of entries, 8 of
 // counts. Where the system refuses that much (RLIMIT_AS, strict overcommit) an eighth is tried twice.
-constexpr uint32_t kIds = 1U << 20;
+constexpr uint32_t kIds = kMaxNames;
 constexpr size_t kTextBytes = size_t{64} << 20;
 constexpr int kAttempts = 3;
 // A probe longer than this means the table is as good as full (it never holds more than half).

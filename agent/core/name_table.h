@@ -15,6 +15,9 @@
 namespace stepagent::core {
 
 using NameId = uint32_t;  // 0 none, 1 overflow (proto/limits.h)
+inline constexpr NameId kNoName = 0;
+inline constexpr NameId kOverflowNameId = 1;
+inline constexpr uint32_t kMaxNames = 1U << 20;  // every NameId is below it
 
 // One code point as UTF-8 into `out` (4 bytes); what is none becomes U+FFFD. Returns the bytes.
 size_t EncodeUtf8(uint32_t code, char* out) noexcept;

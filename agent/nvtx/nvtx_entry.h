@@ -15,11 +15,14 @@ namespace stepagent::nvtx {
 // `get_export_table` is NvtxGetExportTableFunc_t. Returns 1 (tool attached) or 0.
 int Attach(void* get_export_table) noexcept;
 
-// What is a step, set before Attach. Matching is by content, evaluated once per distinct name.
+// What is a step. Matching is by content: plain strings are compared, registered handles and names
+// already interned are evaluated once. Sets kBitStepSource when the phase words are alive, so call it
+// after MapPhaseWords; may be called again (`start` with another step) at any time, and in a child
+// that revives. The strings are copied.
 struct StepMatch {
   enum class Kind : uint8_t { kNone, kExact, kGlob };
   Kind kind = Kind::kNone;
-  const char* name = "";       // owned by the caller for the life of the process
+  const char* name = "";
   const char* domain = "";     // "" default
   bool any_domain = false;
 };
@@ -40,5 +43,14 @@ struct SeenRange {
 uint32_t TopRanges(SeenRange* out, uint32_t room) noexcept;
 // In a forked child before it revives.
 void ForgetAll() noexcept;
+
+// Called on the application's thread, on the cold path, when a range matches the step in a process
+// whose phase words are not alive (a forked child). It may make them alive; the range then counts as
+// the new session's first step. Several threads may call it at once. nullptr: none.
+void SetReviveHook(void (*hook)()) noexcept;
+
+// What the application called a thread (nvtxNameOsThread) or a category; 0 when it did not.
+[[nodiscard]] core::NameId ThreadName(uint32_t tid) noexcept;
+[[nodiscard]] core::NameId CategoryName(core::NameId domain, uint32_t category) noexcept;
 
 }  // namespace stepagent::nvtx

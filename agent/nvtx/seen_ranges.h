@@ -1,0 +1,19 @@
+#pragma once
+// SeenRanges: how often each range name was begun.
+//
+// Purpose: tell a user whose step name never matched what there is instead.
+// Thread rule: Count on any thread, lock-free; Top on the thread `stepagent`.
+// Failure rule: beyond the table's size a name is only in the total.
+#include <cstdint>
+
+#include "agent/core/name_table.h"
+#include "agent/nvtx/nvtx_entry.h"
+
+namespace stepagent::nvtx {
+
+void CountSeen(core::NameId domain, core::NameId name) noexcept;
+[[nodiscard]] uint64_t SeenTotal() noexcept;
+[[nodiscard]] uint32_t TopSeen(SeenRange* out, uint32_t room) noexcept;
+void ForgetSeen() noexcept;
+
+}  // namespace stepagent::nvtx
