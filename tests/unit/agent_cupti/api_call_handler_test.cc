@@ -1,0 +1,217 @@
+#include "agent/cupti/api_call_handler.h"
+
+#include <cupti.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "agent/core/clock.h"
+#include "agent/core/phase_words.h"
+#include "agent/core/ring_registry.h"
+#include "agent/cupti/callback_catalog.h"
+#include "agent/cupti/callback_entry.h"
+
+namespace stepagent::cupti {
+namespace {
+
+using core::CallClass;
+
+constexpr uint32_t kLaunchDriver = 307, kLaunchRuntime = 211, kGraphLaunchDriver = 514;
+
+// Enough of a library for the catalogue.
+CUptiResult CallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char** name) {
+  *name = nullptr;
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid <= kGraphLaunchDriver) {
+    *name = cbid == kLaunchDriver        ? "cuLaunchKernel"
+            : cbid == kGraphLaunchDriver ? "cuGraphLaunch"
+                                         : "cuOther";
+  }
+  if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && cbid <= kLaunchRuntime) {
+    *name = cbid == kLaunchRuntime ? "cudaLaunchKernel_v7000" : "cudaOther";
+  }
+  return *name != nullptr ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+class ApiCallHandlerTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_TRUE(core::NameTable::Init());
+    ASSERT_TRUE(core::MapPhaseWords());
+    core::HostClock::Start();
+    ApiTable api;
+    api.GetCallbackName = CallbackName;
+    CallbackCatalog().Build(api);
+  }
+  void SetUp() override {
+    Record(true);
+    ApiCallHandler::NewEpoch();
+    (void)Take();
+  }
+  static void Record(bool on) {
+    core::g_words->bits.store(on ? uint32_t{core::kBitCalls} : 0U, std::memory_order_relaxed);
+  }
+  static void Call(bool is_enter, uint32_t domain, uint32_t cbid, uint32_t correlation,
+                   int result = 0) {
+    CUpti_CallbackData data{};
+    data.callbackSite = is_enter ? CUPTI_API_ENTER : CUPTI_API_EXIT;
+    data.correlationId = correlation;
+    data.functionReturnValue = is_enter ? nullptr : &result;
+    OnCallback(nullptr, static_cast<CUpti_CallbackDomain>(domain), cbid, &data);
+  }
+  static void Enter(uint32_t domain, uint32_t cbid, uint32_t correlation) {
+    Call(true, domain, cbid, correlation);
+  }
+  static void Exit(uint32_t domain, uint32_t cbid, uint32_t correlation, int result = 0) {
+    Call(false, domain, cbid, correlation, result);
+  }
+  static std::vector<core::Record> Take() {
+    std::vector<core::Record> records;
+    core::RingRegistry::ForEach([&](core::ThreadRing* ring) {
+      for (auto span = ring->ring.Peek(); span.count != 0; span = ring->ring.Peek()) {
+        records.insert(records.end(), span.items, span.items + span.count);
+        ring->ring.Consume(span.count);
+      }
+    });
+    return records;
+  }
+};
+
+TEST_F(ApiCallHandlerTest, OneRecordPerCall) {
+  Enter(kDomainDriver, kLaunchDriver, 7);
+  EXPECT_EQ(ApiCallHandler::InFlight(), 1U);
+  Exit(kDomainDriver, kLaunchDriver, 7);
+  EXPECT_EQ(ApiCallHandler::InFlight(), 0U);
+  const auto records = Take();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].kind, core::RecordKind::kCall);
+  EXPECT_EQ(records[0].call_class, CallClass::kLaunch);
+  EXPECT_EQ(records[0].correlation, 7U);
+  EXPECT_EQ(records[0].domain, kDomainDriver);
+  EXPECT_EQ(records[0].cbid, kLaunchDriver);
+  EXPECT_EQ(records[0].category, 0U);
+  EXPECT_LE(records[0].begin_ticks, records[0].end_ticks);
+  EXPECT_EQ(core::NameTable::Text(records[0].name), "cuLaunchKernel");
+}
+
+TEST_F(ApiCallHandlerTest, NestedDriverCallBelongsToTheRuntimeCall) {
+  Enter(kDomainRuntime, kLaunchRuntime, 8);
+  Enter(kDomainDriver, kLaunchDriver, 8);
+  Exit(kDomainDriver, kLaunchDriver, 8);
+  Exit(kDomainRuntime, kLaunchRuntime, 8);
+  const auto records = Take();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(core::NameTable::Text(records[0].name), "cudaLaunchKernel");
+  EXPECT_EQ(records[0].domain, kDomainRuntime);
+}
+
+TEST_F(ApiCallHandlerTest, RecordingComesOnInMidCall) {
+  Enter(kDomainDriver, kLaunchDriver, 1);   // so that the thread has its cell
+  Exit(kDomainDriver, kLaunchDriver, 1);
+  (void)Take();
+  Record(false);
+  Enter(kDomainRuntime, kLaunchRuntime, 9);
+  Record(true);
+  Enter(kDomainDriver, kLaunchDriver, 9);
+  Exit(kDomainDriver, kLaunchDriver, 9);
+  Exit(kDomainRuntime, kLaunchRuntime, 9);
+  EXPECT_TRUE(Take().empty());
+  Enter(kDomainRuntime, kLaunchRuntime, 10);
+  Record(false);   // a call that began inside counts though it ends outside
+  Exit(kDomainRuntime, kLaunchRuntime, 10);
+  EXPECT_EQ(Take().size(), 1U);
+}
+
+TEST_F(ApiCallHandlerTest, UnmatchedExitsAreIgnoredAndLaterPairsRight) {
+  Exit(kDomainDriver, kLaunchDriver, 11);
+  Enter(kDomainDriver, kLaunchDriver, 12);
+  Exit(kDomainDriver, kLaunchDriver, 13);   // not this call's
+  Exit(kDomainRuntime, kLaunchRuntime, 12);
+  EXPECT_TRUE(Take().empty());
+  Exit(kDomainDriver, kLaunchDriver, 12);
+  EXPECT_EQ(Take().size(), 1U);
+  // Callbacks went off in mid-call: the exit never comes.
+  Enter(kDomainRuntime, kLaunchRuntime, 14);
+  EXPECT_EQ(ApiCallHandler::InFlight(), 1U);
+  ApiCallHandler::NewEpoch();
+  EXPECT_EQ(ApiCallHandler::InFlight(), 0U);
+  Enter(kDomainDriver, kLaunchDriver, 15);  // outermost, not nested in the lost one
+  Exit(kDomainDriver, kLaunchDriver, 15);
+  const auto records = Take();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].correlation, 15U);
+}
+
+TEST_F(ApiCallHandlerTest, FailedAndCaptured) {
+  Enter(kDomainDriver, kLaunchDriver, 16);
+  Exit(kDomainDriver, kLaunchDriver, 16, 701);
+  Enter(kDomainRuntime, kLaunchRuntime, 17);
+  OnCallback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, kGraphNodeCreated, nullptr);
+  Exit(kDomainRuntime, kLaunchRuntime, 17);
+  OnCallback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, kGraphNodeCreated, nullptr);  // in no call
+  Enter(kDomainDriver, kGraphLaunchDriver, 18);
+  Exit(kDomainDriver, kGraphLaunchDriver, 18);
+  const auto records = Take();
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_EQ(records[0].category, core::kCallFailed);
+  EXPECT_EQ(records[0].return_value, 701);
+  EXPECT_EQ(records[1].category, core::kCallCaptured);
+  EXPECT_EQ(records[2].category, 0U);
+  EXPECT_EQ(records[2].call_class, CallClass::kGraphLaunch);
+}
+
+TEST_F(ApiCallHandlerTest, StacksOfLaunches) {
+  ApiCallHandler::SetStackSource([]() noexcept { return 42U; });
+  Enter(kDomainDriver, kLaunchDriver, 19);
+  Exit(kDomainDriver, kLaunchDriver, 19);
+  ApiCallHandler::SetStackSource(nullptr);
+  Enter(kDomainDriver, kLaunchDriver, 20);
+  Exit(kDomainDriver, kLaunchDriver, 20);
+  const auto records = Take();
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].stack, 42U);
+  EXPECT_EQ(records[1].stack, 0U);
+}
+
+TEST_F(ApiCallHandlerTest, NothingIsTouchedWhileNotRecording) {
+  Record(false);
+  std::thread([] {
+    const uint64_t before = ApiCallHandler::totals().callbacks;
+    Enter(kDomainDriver, kLaunchDriver, 21);
+    Exit(kDomainDriver, kLaunchDriver, 21);
+    EXPECT_EQ(ApiCallHandler::totals().callbacks, before);
+  }).join();
+  EXPECT_TRUE(Take().empty());
+}
+
+TEST_F(ApiCallHandlerTest, CountsOfEndedThreadsStayAndTheirCellsComeBack) {
+  const uint64_t before = ApiCallHandler::totals().callbacks;
+  constexpr uint32_t kRounds = 20;
+  constexpr uint32_t kThreads = 300;   // 6000 threads in all: more than there are cells
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    std::vector<std::thread> threads;
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([t] {
+        Enter(kDomainDriver, kLaunchDriver, 1000 + t);
+        Exit(kDomainDriver, kLaunchDriver, 1000 + t);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ApiCallHandler::Sweep();
+    (void)Take();
+    core::RingRegistry::Reclaim();
+  }
+  EXPECT_EQ(ApiCallHandler::totals().callbacks - before, uint64_t{2} * kRounds * kThreads);
+  EXPECT_EQ(ApiCallHandler::totals().no_cell, 0U);
+}
+
+TEST_F(ApiCallHandlerTest, CostIsSampled) {
+  for (uint32_t i = 0; i < 1000; ++i) {
+    Enter(kDomainDriver, kLaunchDriver, 100000 + i);
+    Exit(kDomainDriver, kLaunchDriver, 100000 + i);
+  }
+  EXPECT_GT(ApiCallHandler::totals().ticks, 0U);
+}
+
+}  // namespace
+}  // namespace stepagent::cupti
