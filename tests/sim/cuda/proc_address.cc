@@ -94,7 +94,19 @@ void* Self() {
   return handle;
 }
 
-void* Symbol(const std::string& name) { return dlsym(Self(), name.c_str()); }
+// Entries that the library does not export by name (see libcuda.map).
+void* Unexported(const std::string& name) {
+#if CUDA_VERSION >= 13000
+  if (name == "cuCtxGetDevice_v2") return reinterpret_cast<void*>(&cuCtxGetDevice_v2);
+  if (name == "cuCtxSynchronize_v2") return reinterpret_cast<void*>(&cuCtxSynchronize_v2);
+#endif
+  return nullptr;
+}
+
+void* Symbol(const std::string& name) {
+  void* found = dlsym(Self(), name.c_str());
+  return found != nullptr ? found : Unexported(name);
+}
 
 std::string EntryFor(const char* symbol, int version) {
   for (const Variant& variant : kVariants) {
