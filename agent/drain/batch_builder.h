@@ -33,6 +33,9 @@ struct KindTotals {
   bool cupti_count_unknown = false;
 };
 inline constexpr uint32_t kActivityKinds = 9;
+// The kind a host record counts under.
+[[nodiscard]] uint32_t ActivityOfCall(core::CallClass call_class);
+[[nodiscard]] uint32_t ActivityOfRecord(const core::Record& record);
 
 // How many records of each kind a batch holds: what is lost if it cannot be sent.
 struct BatchContent {
