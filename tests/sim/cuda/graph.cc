@@ -43,6 +43,39 @@ GraphIds& Ids() {
   return *ids;
 }
 
+// Shells of destroyed objects, to be used again: a stale handle still points to one and is told by
+// its magic number.
+template <class T>
+class Shells {
+ public:
+  T* Take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return new T;
+    T* shell = free_.back();
+    free_.pop_back();
+    *shell = T{};
+    return shell;
+  }
+  void Return(T* shell) {
+    *shell = T{};
+    shell->magic = 0;
+    const std::lock_guard lock(mutex_);
+    free_.push_back(shell);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<T*> free_;
+};
+Shells<Graph>& GraphShells() {
+  static auto* shells = new Shells<Graph>;
+  return *shells;
+}
+Shells<GraphExec>& ExecShells() {
+  static auto* shells = new Shells<GraphExec>;
+  return *shells;
+}
+
 void AnnounceGraphEvent(uint32_t cbid, Graph* graph, GraphNode* node = nullptr,
                         GraphExec* exec = nullptr, const GraphNode* original = nullptr) {
   ResourceEvent event{};
@@ -134,7 +167,7 @@ void PlaceSteps(const GraphExec& exec, const DeviceOp& graph_op, int64_t base,
 uint64_t GraphsAlive() { return Ids().alive(); }
 
 Graph* NewGraph() {
-  auto* graph = new Graph;
+  Graph* graph = GraphShells().Take();
   graph->id = Ids().Take();
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPH_CREATED, graph);
   return graph;
@@ -143,8 +176,7 @@ Graph* NewGraph() {
 void DeleteGraph(Graph* graph) {
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING, graph);
   Ids().Return(graph->id);
-  graph->magic = 0;
-  delete graph;
+  GraphShells().Return(graph);
 }
 
 GraphNode* AddNode(Graph* graph, CUgraphNodeType type,
@@ -157,7 +189,7 @@ GraphNode* AddNode(Graph* graph, CUgraphNodeType type,
 }
 
 Graph* CloneGraph(const Graph& graph, std::unordered_map<const GraphNode*, GraphNode*>* clone_of) {
-  auto* clone = new Graph;
+  Graph* clone = GraphShells().Take();
   clone->id = Ids().Take();
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPH_CLONED, clone);
   for (const auto& node : graph.nodes) {
@@ -179,7 +211,7 @@ Graph* CloneGraph(const Graph& graph, std::unordered_map<const GraphNode*, Graph
 
 CUresult InstantiateGraph(Graph* graph, GraphExec** exec_out) {
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING, graph);
-  auto* exec = new GraphExec;
+  GraphExec* exec = ExecShells().Take();
   exec->id = Ids().Take();
   exec->graph = CloneGraph(*graph, &exec->clone_of);
   std::unordered_map<const GraphNode*, uint32_t> index;
@@ -201,10 +233,8 @@ void DeleteExec(GraphExec* exec) {
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING, exec->graph, nullptr, exec);
   Ids().Return(exec->graph->id);
   Ids().Return(exec->id);
-  exec->graph->magic = 0;
-  delete exec->graph;
-  exec->magic = 0;
-  delete exec;
+  GraphShells().Return(exec->graph);
+  ExecShells().Return(exec);
 }
 
 CUresult LaunchGraph(GraphExec* exec, Stream& stream) {
