@@ -22,9 +22,11 @@ constexpr uint32_t kGraphTraceDriver = 11070;
 
 BackendImpl::BackendImpl() : subscription_(&api_) {}
 
-void BackendImpl::NoteCuda() { cuda_noted_ = true; }
+void BackendImpl::NoteCuda() { cuda_noted_.store(true, std::memory_order_relaxed); }
 
-bool BackendImpl::CudaIsMapped() const { return cuda_noted_ || Driver::IsMapped(); }
+bool BackendImpl::CudaIsMapped() const {
+  return cuda_noted_.load(std::memory_order_relaxed) || Driver::IsMapped();
+}
 
 void BackendImpl::Arm(const ArmRequest& request) {
   if (is_armed_ && request.activities == request_.activities &&
@@ -86,7 +88,8 @@ bool BackendImpl::CheckRequest() {
 
 bool BackendImpl::CheckDriver() {
   if (!driver_.Find()) return Refuse(NoDriverReason()), false;
-  if (must_note_cuda_ && !cuda_noted_) return Refuse(ForkedChildReason()), false;
+  const bool is_noted = cuda_noted_.load(std::memory_order_relaxed);
+  if (must_note_cuda_ && !is_noted) return Refuse(ForkedChildReason()), false;
   int result = kCudaOk;
   driver_version_ = driver_.Version(&result);
   state_.driver_version = driver_version_;
@@ -95,10 +98,10 @@ bool BackendImpl::CheckDriver() {
   result = driver_.DeviceCount(&count);
   if (result == kCudaOk && count == 0) result = kCudaNoDevice;
   if (result == kCudaNotInitialized) {
-    if (!cuda_noted_) return Refuse(NotInitializedReason()), false;
+    if (!is_noted) return Refuse(NotInitializedReason()), false;
     if (request_.inside_injection) return true;  // on the way; CUPTI may be used already
     // The application's own call has been through, or is under way on another thread.
-    result = driver_.Init();
+    result = InitResult();
   }
   if (result > kCudaOk) return Refuse(ReasonOfDriver(result)), false;
   return true;
@@ -155,15 +158,15 @@ bool BackendImpl::LoadAndSubscribe() {
     const int result = Subscribe(&holder);
     if (result == kCuptiOk) return true;
     const Reason reason = WhyRefused("cuptiSubscribe", result, holder);
-    state_.holder = holder;
-    Refuse(reason);
-    if (reason.code != "cupti_too_new") return false;
+    if (reason.code != "cupti_too_new") {
+      state_.holder = holder;
+      return Refuse(reason), false;
+    }
     if (!too_new.is_set()) too_new = reason;
     rejected_.push_back(library_.path);
     library_ = LoadedLibrary();
   }
-  Refuse(too_new);
-  return false;
+  return Refuse(too_new), false;
 }
 
 bool BackendImpl::RegisterBuffers() {

@@ -3,6 +3,7 @@
 //
 // Purpose: the order of things: driver, library, pool, subscription, kinds, callbacks; and back.
 // Thread rule and failure rule: cupti_backend.h.
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,7 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] bool EnableCalls();
 
   void Refuse(const Reason& reason);
+  [[nodiscard]] int InitResult();
   [[nodiscard]] Reason WhyNotInitialized(const std::string& call, int result);
   [[nodiscard]] Reason WhyRefused(const std::string& call, int result, const std::string& holder);
   void EnableKind(const KindSpec& spec);
@@ -92,7 +94,8 @@ class BackendImpl final : public CuptiBackend {
   int first_kind_error_ = 0;
   std::string first_kind_error_call_;
   uint32_t device_kinds_on_ = 0;
-  bool cuda_noted_ = false;
+  std::atomic<bool> cuda_noted_{false};  // set by the thread inside InitializeInjection
+  int failed_init_ = 0;                // cuInit's last bad result: it is costly and not cached
   bool must_note_cuda_ = false;        // forked: the parent's CUDA is not ours
   bool is_armed_ = false;
   bool has_armed_once_ = false;

@@ -40,6 +40,16 @@ void BackendImpl::Refuse(const Reason& reason) {
   state_.status = GpuState::Status::kUnavailable;
   state_.reason_code = reason.code;
   state_.reason = reason.sentence;
+  for (KindState& kind : kinds_) {
+    kind.enabled = false;
+    if (kind.error.empty()) kind.error = reason.code;
+  }
+}
+
+int BackendImpl::InitResult() {
+  // A failed cuInit is not cached by the driver and takes 15 to 65 ms; it does not get better.
+  if (failed_init_ == kCudaOk) failed_init_ = driver_.Init();
+  return failed_init_;
 }
 
 Reason BackendImpl::WhyNotInitialized(const std::string& call, int result) {
@@ -48,7 +58,7 @@ Reason BackendImpl::WhyNotInitialized(const std::string& call, int result) {
     return {"error", call + " failed with " + api_.ResultText(result) +
                          " while CUDA was being initialised"};
   }
-  const Reason reason = ReasonOfDriver(driver_.Init());
+  const Reason reason = ReasonOfDriver(InitResult());
   return reason.is_set() ? reason
                          : CuptiTooNewReason(library_.path, state_.cupti_version, driver_version_);
 }
@@ -198,7 +208,8 @@ void BackendImpl::ForgetAll() {
   pool_ = nullptr;
   is_armed_ = false;
   has_armed_once_ = false;
-  cuda_noted_ = false;
+  cuda_noted_.store(false, std::memory_order_relaxed);
+  failed_init_ = kCudaOk;
   must_note_cuda_ = true;
   reason_is_pending_ = false;
   cupti_dropped_ = 0;

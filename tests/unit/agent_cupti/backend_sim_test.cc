@@ -1,0 +1,480 @@
+// The whole backend on the simulated libraries, one process per personality (CMakeLists.txt).
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "agent/core/clock.h"
+#include "agent/core/phase_words.h"
+#include "agent/core/ring_registry.h"
+#include "agent/cupti/api_table.h"
+#include "agent/cupti/cupti_backend.h"
+#include "agent/cupti/kinds.h"
+#include "tests/unit/agent_cupti/recording_sink.h"
+#include "tests/unit/agent_cupti/sim_driver.h"
+
+namespace stepagent::cupti {
+namespace {
+
+using core::CallClass;
+
+constexpr uint32_t kAll = ActivityMask(kActivityKernel) | ActivityMask(kActivityMemcpy) |
+                          ActivityMask(kActivityMemset) | ActivityMask(kActivityLaunch) |
+                          ActivityMask(kActivitySync) | ActivityMask(kActivityOverhead) |
+                          ActivityMask(kActivityMemory);
+
+// The driver and its context, made once per process.
+struct Fixture {
+  SimDriver cuda;
+  CUcontext context = nullptr;
+  CUfunction kernel = nullptr;
+  CUdeviceptr memory = 0;
+  bool is_usable = false;
+  CUresult init_result = CUDA_ERROR_UNKNOWN;
+};
+Fixture& TheFixture() {
+  static auto* fixture = [] {
+    auto* made = new Fixture();
+    if (!core::NameTable::Init() || !core::MapPhaseWords() || !made->cuda.Load()) return made;
+    core::HostClock::Start();
+    made->init_result = made->cuda.Init(0);
+    Backend().NoteCuda();
+    if (made->init_result != CUDA_SUCCESS) return made;
+    made->is_usable = made->cuda.PrimaryCtxRetain(&made->context, 0) == CUDA_SUCCESS &&
+                      made->cuda.CtxSetCurrent(made->context) == CUDA_SUCCESS &&
+                      made->cuda.MemAlloc(&made->memory, 4096) == CUDA_SUCCESS;
+    made->kernel = static_cast<CUfunction>(made->cuda.RegisterKernel("_Z4gemmPfS_", 50000));
+    return made;
+  }();
+  return *fixture;
+}
+
+class BackendOnSim : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!TheFixture().is_usable) GTEST_SKIP() << "no simulated device on the loader's path";
+  }
+  void TearDown() override {
+    Record(false);
+    if (!TheFixture().is_usable) return;
+    TheFixture().cuda.CtxSynchronize();
+    Backend().Disarm();
+    Backend().Decode(&sink_);
+    Backend().Release();
+    (void)TakeCalls();
+  }
+
+  static SimDriver& Cuda() { return TheFixture().cuda; }
+  static void Record(bool on) {
+    core::g_words->bits.store(on ? uint32_t{core::kBitCalls} : 0U, std::memory_order_relaxed);
+  }
+  static CUresult Launch(CUstream stream = nullptr) {
+    return Cuda().LaunchKernel(TheFixture().kernel, 4, 2, 1, 128, 1, 1, 256, stream, nullptr,
+                               nullptr);
+  }
+  static void Copy() {
+    char host[64] = {};
+    ASSERT_EQ(Cuda().MemcpyHtoD(TheFixture().memory, host, sizeof(host)), CUDA_SUCCESS);
+  }
+  static void Set() { ASSERT_EQ(Cuda().MemsetD8(TheFixture().memory, 7, 64), CUDA_SUCCESS); }
+
+  static std::vector<core::Record> TakeCalls() {
+    std::vector<core::Record> records;
+    core::RingRegistry::ForEach([&](core::ThreadRing* ring) {
+      for (auto span = ring->ring.Peek(); span.count != 0; span = ring->ring.Peek()) {
+        records.insert(records.end(), span.items, span.items + span.count);
+        ring->ring.Consume(span.count);
+      }
+    });
+    return records;
+  }
+  void Arm(bool graph_nodes = false, uint32_t activities = kAll) {
+    ArmRequest request;
+    request.activities = activities;
+    request.graph_nodes = graph_nodes;
+    Backend().Arm(request);
+    ASSERT_TRUE(Backend().IsArmed()) << Backend().state().reason;
+    Record(true);
+  }
+  // As the phase controller: launches off, device kinds stay until all is in, then the rest.
+  void CloseWindow(size_t kernels) {
+    Record(false);
+    EXPECT_EQ(Backend().CallsInFlight(), 0U);
+    Backend().DisableCallbacks();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (sink_.kernels.size() < kernels && std::chrono::steady_clock::now() < deadline) {
+      Backend().FlushPlain();
+      if (Backend().Decode(&sink_) == 0) std::this_thread::yield();
+    }
+    Backend().Disarm();
+    Backend().Decode(&sink_);
+  }
+  static size_t CountOf(const std::vector<core::Record>& calls, CallClass call_class) {
+    size_t count = 0;
+    for (const core::Record& call : calls) count += call.call_class == call_class ? 1 : 0;
+    return count;
+  }
+
+  RecordingSink sink_;
+};
+
+TEST_F(BackendOnSim, AWindowHoldsWhatWasLaunchedInIt) {
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);   // before
+  Arm();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(Launch(), CUDA_SUCCESS);
+    Copy();
+    Set();
+  }
+  ASSERT_EQ(Cuda().CtxSynchronize(), CUDA_SUCCESS);
+  CloseWindow(20);
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);   // after
+  Cuda().CtxSynchronize();
+
+  const auto calls = TakeCalls();
+  EXPECT_EQ(CountOf(calls, CallClass::kLaunch), 20U);
+  EXPECT_EQ(CountOf(calls, CallClass::kMemcpy), 20U);
+  EXPECT_EQ(CountOf(calls, CallClass::kMemset), 20U);
+  EXPECT_EQ(CountOf(calls, CallClass::kSync), 1U);
+  EXPECT_EQ(calls.size(), 61U);
+  ASSERT_EQ(sink_.kernels.size(), 20U);
+  EXPECT_EQ(sink_.memcpys.size(), 20U);
+  EXPECT_EQ(sink_.memsets.size(), 20U);
+  EXPECT_GE(sink_.syncs.size(), 1U);
+  EXPECT_TRUE(sink_.invalid.empty());
+  std::set<uint32_t> correlations;
+  for (const core::Record& call : calls) correlations.insert(call.correlation);
+  EXPECT_EQ(correlations.size(), 61U);
+  for (const core::KernelActivity& kernel : sink_.kernels) {
+    EXPECT_TRUE(correlations.count(kernel.correlation)) << kernel.correlation;
+    EXPECT_EQ(core::NameTable::Text(kernel.name), "_Z4gemmPfS_");
+    EXPECT_EQ(kernel.grid[0], 4U);
+    EXPECT_EQ(kernel.block[0], 128U);
+    EXPECT_EQ(kernel.flags, 0);
+    EXPECT_EQ(kernel.end_ns - kernel.start_ns, 50000U);
+  }
+  EXPECT_EQ(sink_.memcpys.at(0).bytes, 64U);
+  EXPECT_EQ(sink_.memsets.at(0).value & 0xFF, 7U);
+  EXPECT_GE(sink_.devices.size(), 1U);
+  EXPECT_GE(sink_.contexts.size(), 1U);
+}
+
+TEST_F(BackendOnSim, StateNamesTheLibraryAndWhy) {
+  Arm();
+  const GpuState& state = Backend().state();
+  EXPECT_EQ(state.status, GpuState::Status::kCollected) << state.reason;
+  const std::string folder = std::string("cupti-") + getenv("STEPAGENT_TEST_PERSONALITY");
+  EXPECT_NE(state.cupti_path.find(folder + "/libcupti.so"), std::string::npos) << state.cupti_path;
+  EXPECT_FALSE(state.cupti_choice.empty());
+  EXPECT_NE(state.cupti_version, 0U);
+  EXPECT_NE(state.driver_version, 0U);
+  EXPECT_EQ(state.graph_level, "graph");
+  EXPECT_EQ(state.newer_cupti, std::string(getenv("STEPAGENT_TEST_PERSONALITY")) == "future");
+  for (const KindState& kind : Backend().kinds()) EXPECT_TRUE(kind.enabled) << kind.activity;
+  EXPECT_EQ(Backend().kinds().size(), 7U);
+}
+
+TEST_F(BackendOnSim, KernelAndMemcpyOnly) {
+  Arm(false, ActivityMask(kActivityKernel));
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Copy();
+  CloseWindow(1);
+  EXPECT_EQ(sink_.kernels.size(), 1U);
+  EXPECT_TRUE(sink_.memcpys.empty());
+  EXPECT_TRUE(TakeCalls().empty());
+  ASSERT_EQ(Backend().kinds().size(), 1U);
+}
+
+TEST_F(BackendOnSim, NothingAskedForTouchesNothing) {
+  const uint64_t before = Cuda().Counter("cupti.calls");
+  Backend().Arm(ArmRequest());
+  EXPECT_FALSE(Backend().IsArmed());
+  EXPECT_EQ(Backend().state().reason_code, "not_asked");
+  EXPECT_FALSE(Backend().IsSubscribed());
+  EXPECT_EQ(Cuda().Counter("cupti.calls"), before);
+}
+
+void BuildGraph(SimDriver& cuda, CUstream stream, int nodes, CUfunction kernel, CUgraphExec* exec) {
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuda.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  for (int i = 0; i < nodes; ++i) {
+    ASSERT_EQ(cuda.LaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr),
+              CUDA_SUCCESS);
+  }
+  ASSERT_EQ(cuda.StreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(cuda.GraphInstantiate(exec, graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuda.GraphDestroy(graph), CUDA_SUCCESS);
+}
+
+TEST_F(BackendOnSim, GraphsAtBothLevels) {
+  CUstream stream = nullptr;
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(Cuda().StreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  Arm(false);
+  BuildGraph(Cuda(), stream, 5, TheFixture().kernel, &exec);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(Cuda().GraphLaunch(exec, stream), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  CloseWindow(0);
+  auto calls = TakeCalls();
+  EXPECT_EQ(CountOf(calls, CallClass::kLaunch), 5U);
+  EXPECT_EQ(CountOf(calls, CallClass::kGraphLaunch), 3U);
+  for (const core::Record& call : calls) {
+    EXPECT_EQ(call.category,
+              call.call_class == CallClass::kLaunch ? uint32_t{core::kCallCaptured} : 0U);
+  }
+  EXPECT_EQ(sink_.graphs.size(), 3U);
+  EXPECT_TRUE(sink_.kernels.empty());
+
+  sink_ = RecordingSink();
+  Arm(true);
+  EXPECT_EQ(Backend().state().graph_level, "node");
+  ASSERT_EQ(Cuda().GraphLaunch(exec, stream), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  CloseWindow(5);
+  calls = TakeCalls();
+  ASSERT_EQ(CountOf(calls, CallClass::kGraphLaunch), 1U);
+  ASSERT_EQ(sink_.kernels.size(), 5U);
+  EXPECT_TRUE(sink_.graphs.empty());
+  for (const core::KernelActivity& kernel : sink_.kernels) {
+    EXPECT_NE(kernel.graph_node_id, 0U);
+    for (const core::Record& call : calls) {
+      if (call.call_class == CallClass::kGraphLaunch) {
+        EXPECT_EQ(kernel.correlation, call.correlation);
+      }
+    }
+  }
+  Cuda().GraphExecDestroy(exec);
+}
+
+TEST_F(BackendOnSim, FailedCallsAreMarked) {
+  Arm();
+  EXPECT_NE(Cuda().LaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_SUCCESS);
+  CloseWindow(0);
+  const auto calls = TakeCalls();
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].category, core::kCallFailed);
+  EXPECT_NE(calls[0].return_value, 0);
+}
+
+TEST_F(BackendOnSim, ManyShortWindowsOneSubscription) {
+  for (int i = 0; i < 100; ++i) {
+    Arm();
+    ASSERT_EQ(Launch(), CUDA_SUCCESS);
+    Record(false);
+    Backend().Disarm();
+    Backend().Decode(&sink_);
+    EXPECT_TRUE(Backend().IsSubscribed());
+  }
+  EXPECT_EQ(sink_.kernels.size(), 100U);   // the forced flush cuts unfinished ones, none is lost
+  EXPECT_EQ(CountOf(TakeCalls(), CallClass::kLaunch), 100U);
+  EXPECT_EQ(Backend().counters().buffers_outstanding, 0U);
+  EXPECT_EQ(Backend().counters().foreign_buffers, 0U);
+  Backend().Release();
+  EXPECT_FALSE(Backend().IsSubscribed());
+  EXPECT_EQ(Backend().counters().buffer_bytes, 0U);
+}
+
+TEST_F(BackendOnSim, AdjoiningWindowsKeepTheSubscription) {
+  Arm();
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Arm();   // the next cycle's warmup follows at once
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  CloseWindow(2);
+  EXPECT_EQ(sink_.kernels.size(), 2U);
+}
+
+TEST_F(BackendOnSim, ThreadsLaunchWhileCallbacksComeAndGo) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Cuda().CtxSetCurrent(TheFixture().context);
+      while (!stop.load(std::memory_order_relaxed)) {
+        (void)Launch();
+        std::this_thread::yield();
+      }
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    Arm();
+    Record(false);
+    Backend().Disarm();
+    Backend().Decode(&sink_);
+  }
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  Cuda().CtxSynchronize();
+  for (const core::Record& call : TakeCalls()) {
+    EXPECT_LE(call.begin_ticks, call.end_ticks);
+    EXPECT_EQ(call.category, 0U);
+  }
+  // Later pairs are right.
+  sink_ = RecordingSink();
+  Arm();
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  CloseWindow(1);
+  EXPECT_EQ(CountOf(TakeCalls(), CallClass::kLaunch), 1U);
+}
+
+// A rival in the same process, through the copy of CUPTI that the backend uses.
+class Rival {
+ public:
+  Rival() {
+    void* handle = dlopen(Backend().state().cupti_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (handle != nullptr) (void)api_.Fill(handle);
+    finalize_ = handle == nullptr ? nullptr
+                                  : reinterpret_cast<CUptiResult (*)()>(dlsym(handle, "cuptiFinalize"));
+  }
+  int Subscribe() {
+    if (api_.Subscribe_v2 != nullptr) {
+      SubscriberParams params;
+      params.name = "rival";
+      return api_.Subscribe_v2(&handle_, OnCall, nullptr, &params);
+    }
+    return api_.Subscribe(&handle_, OnCall, nullptr);
+  }
+  void Unsubscribe() { (void)api_.Unsubscribe(handle_); }
+  void Finalize() { (void)finalize_(); }
+  [[nodiscard]] bool has_names() const { return api_.Subscribe_v2 != nullptr; }
+
+ private:
+  static void CUPTIAPI OnCall(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+  ApiTable api_;
+  CUpti_SubscriberHandle handle_ = nullptr;
+  CUptiResult (*finalize_)() = nullptr;
+};
+
+TEST_F(BackendOnSim, TheSlotIsTakenAndComesBack) {
+  Arm();   // so that the library is loaded and known
+  Record(false);
+  Rival rival;
+  EXPECT_EQ(rival.Subscribe(), 39) << "we hold the slot";
+  Backend().Disarm();
+  Backend().Release();
+  ASSERT_EQ(rival.Subscribe(), 0) << "between our cycles the slot is free";
+  ArmRequest request;
+  request.activities = kAll;
+  Backend().Arm(request);
+  EXPECT_FALSE(Backend().IsArmed());
+  EXPECT_FALSE(Backend().IsSubscribed());
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kUnavailable);
+  EXPECT_EQ(Backend().state().reason_code, "slot_taken");
+  if (rival.has_names()) {
+    EXPECT_NE(Backend().state().holder.find("rival"), std::string::npos) << Backend().state().holder;
+    EXPECT_NE(Backend().state().reason.find("rival"), std::string::npos);
+  }
+  rival.Unsubscribe();
+  Arm();
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected);
+}
+
+TEST_F(BackendOnSim, ARivalFinalisesBetweenCycles) {
+  Arm();
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  Record(false);
+  Backend().Disarm();
+  Backend().Decode(&sink_);
+  ASSERT_EQ(sink_.kernels.size(), 1U);
+  ASSERT_TRUE(Backend().IsSubscribed());
+  Rival().Finalize();
+  Arm();
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  CloseWindow(2);
+  ASSERT_EQ(sink_.kernels.size(), 2U);
+  EXPECT_EQ(core::NameTable::Text(sink_.kernels[1].name), "_Z4gemmPfS_");
+}
+
+TEST_F(BackendOnSim, AForkedChildIsToldSo) {
+  Arm();
+  const pid_t child = fork();
+  if (child == 0) {
+    Backend().ForgetAll();
+    ArmRequest request;
+    request.activities = kAll;
+    Backend().Arm(request);
+    const bool is_right = !Backend().IsArmed() && Backend().state().reason_code == "forked_child";
+    _exit(is_right ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(Backend().IsArmed());
+}
+
+TEST_F(BackendOnSim, AStalledDrainCountsWhatItLoses) {
+  Arm();
+  // More than the cap holds on any personality: 128 MiB are 0.6 M kernel records.
+  constexpr uint64_t kLaunches = 20000;
+  for (uint64_t i = 0; i < kLaunches; ++i) ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  Record(false);
+  Backend().Disarm();
+  Backend().Decode(&sink_);
+  const BackendCounters counters = Backend().counters();
+  EXPECT_EQ(sink_.kernels.size() + counters.pool_dropped[kActivityKernel] + counters.cupti_dropped,
+            kLaunches);
+  EXPECT_FALSE(counters.dropped_unknown);
+}
+
+// Run alone, with a fault scripted for the simulator and the code that must come of it.
+TEST(BackendReason, IsTheExpectedOne) {
+  const char* expected = getenv("STEPAGENT_TEST_REASON");
+  if (expected == nullptr) GTEST_SKIP() << "STEPAGENT_TEST_REASON is not set";
+  (void)TheFixture();
+  ASSERT_NE(TheFixture().cuda.handle, nullptr);
+  ArmRequest request;
+  request.activities = kAll;
+  Backend().Arm(request);
+  EXPECT_EQ(Backend().state().reason_code, expected) << Backend().state().reason;
+  EXPECT_FALSE(Backend().state().reason.empty());
+  const bool is_partial = std::string(expected) == "kinds_missing";
+  EXPECT_EQ(Backend().IsArmed(), is_partial);
+  EXPECT_EQ(Backend().IsSubscribed(), is_partial);
+  EXPECT_EQ(Backend().state().status,
+            is_partial ? GpuState::Status::kPartial : GpuState::Status::kUnavailable);
+  Backend().Release();
+}
+
+// Run alone: the newest libcupti on the loader's path does not work with the driver.
+TEST(BackendFallback, TakesTheNextOlderLibrary) {
+  if (getenv("STEPAGENT_TEST_FALLBACK") == nullptr) GTEST_SKIP() << "not asked for";
+  ASSERT_TRUE(TheFixture().is_usable);
+  ArmRequest request;
+  request.activities = kAll;
+  Backend().Arm(request);
+  EXPECT_TRUE(Backend().IsArmed()) << Backend().state().reason;
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected);
+  EXPECT_TRUE(Backend().state().reason_code.empty());
+  EXPECT_NE(Backend().state().cupti_path.find("libcupti.so.12"), std::string::npos);
+  for (const KindState& kind : Backend().kinds()) EXPECT_TRUE(kind.error.empty()) << kind.error;
+  Backend().Release();
+}
+
+// Without a driver in the process.
+TEST(BackendWithoutDriver, SaysSo) {
+  ArmRequest request;
+  request.activities = kAll;
+  Backend().Arm(request);
+  EXPECT_FALSE(Backend().IsArmed());
+  EXPECT_EQ(Backend().state().reason_code, "no_driver");
+  EXPECT_EQ(Backend().DeviceClockNs(), 0U);
+  RecordingSink sink;
+  EXPECT_EQ(Backend().Decode(&sink), 0U);
+  Backend().FlushPlain();
+  Backend().Disarm();
+  Backend().Release();
+}
+
+}  // namespace
+}  // namespace stepagent::cupti
