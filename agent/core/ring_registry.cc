@@ -37,7 +37,7 @@ constinit pthread_key_t key{};
 // Marks a thread whose key destructors are over: it gets no second ring.
 constinit ThreadRing departed{};
 
-extern "C" void OnThreadExit(void* value) {
+void OnThreadExit(void* value) {
   auto* ring = static_cast<ThreadRing*>(value);
   if (++ring->exit_rounds < kRetireRound && pthread_setspecific(key, ring) == 0) return;
   RingRegistry::RetireLocal(ring);

@@ -69,7 +69,7 @@ void ReturnBlock(ThreadBlock* block) {
   PushFree(IndexOf(block));
 }
 
-extern "C" void OnThreadExit(void* value) {
+void OnThreadExit(void* value) {
   const auto word = reinterpret_cast<uintptr_t>(value) + 1;
   auto* block = reinterpret_cast<ThreadBlock*>(word & ~kRoundMask);
   if ((word & kRoundMask) < kReturnRound &&
