@@ -207,7 +207,7 @@ void Agent::OnProfiler(bool start) {
   } else if (Gate().ArmWhole(HostClock::Ticks()) == core::StepGate::Verdict::kOk &&
              controller_->HasCuda()) {
     // The caller's next launch belongs to the window: give arming the same bounded time as a step.
-    core::FutexWait(&core::g_words->armed, 0, settings_.arm_wait_ns);
+    Gate().HoldUntilArmed();
   }
   core::BumpAndWake(&core::g_words->wake);
 }

@@ -18,7 +18,6 @@
 #include "agent/identity.h"
 #include "agent/phase_controller.h"
 #include "agent/stub/stub.h"
-#include "agent/trigger/profiler_source.h"
 #include "agent/trigger/step_source.h"
 #include "agent/trigger/toggle.h"
 #include "proto/settings.h"

@@ -10,6 +10,7 @@ namespace stepagent::agent {
 namespace {
 
 using core::HostClock;
+using cupti::GpuState;
 
 // Work that has not come back this long after its window's end is reported as not observed.
 constexpr uint64_t kGraceNs = 5'000'000'000;
@@ -47,10 +48,10 @@ void PhaseController::OnCuda() {
   has_cuda_.store(true, std::memory_order_release);
   gate_->SetCudaPresent(true);
   // Work launched right after this call belongs to the open window: arm before it can come.
-  if (gate_->snapshot().wants_device && !backend_->IsArmed()) ArmLocked();
+  if (gate_->snapshot().wants_device && !backend_->IsArmed()) ArmLocked(/*inside_injection=*/true);
 }
 
-void PhaseController::ArmLocked() {
+void PhaseController::ArmLocked(bool inside_injection) {
   if ((options_.activities & kDeviceKinds) == 0 || arm_tried_) {
     gate_->SetArmed(false, HostClock::Ticks());
     return;
@@ -61,12 +62,12 @@ void PhaseController::ArmLocked() {
   request.activities = options_.activities;
   request.graph_nodes = options_.graph_nodes;
   request.native_stacks = options_.native_stacks;
+  request.inside_injection = inside_injection;
   backend_->Arm(request);
   arm_ns_ = HostClock::MonotonicNs() - begin;
   const uint64_t now = HostClock::Ticks();
   gate_->SetArmed(backend_->IsArmed(), now);
   armed_at_ticks_ = backend_->IsArmed() ? now : 0;
-  if (!backend_->IsArmed()) last_error_ = backend_->state().reason;
 }
 
 void PhaseController::ArmIfWanted(const core::StepGate::Snapshot& gate) {
@@ -74,12 +75,16 @@ void PhaseController::ArmIfWanted(const core::StepGate::Snapshot& gate) {
   if (!gate.wants_device) return;
   if (backend_->IsArmed()) {
     if (!callbacks_on_) backend_->EnableCallbacks();
-    if (!callbacks_on_) gate_->SetArmed(true, HostClock::Ticks());
     callbacks_on_ = true;
+    if (!gate.armed) gate_->SetArmed(true, HostClock::Ticks());
     return;
   }
-  if (!has_cuda_ || arm_tried_) return;
-  ArmLocked();
+  if (!has_cuda_) return;
+  if (arm_tried_) {
+    if (gate.awaiting_arm) gate_->SetArmed(false, HostClock::Ticks());
+    return;
+  }
+  ArmLocked(/*inside_injection=*/false);
   callbacks_on_ = backend_->IsArmed();
 }
 
@@ -94,7 +99,7 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
       break;
     case Kind::kActiveEnd:
       recording_ = false;
-      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, false});
+      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs});
       gate_->SetTailPending(true);
       break;
     case Kind::kCancelled:
@@ -150,9 +155,8 @@ void PhaseController::EmitArmed() {
   }
   if (ticks == 0) return;
   drainer_->builder().AddCycleEvent(cycle_, kArmedEvent, HostClock::ToNs(ticks), "");
+  drainer_->SetAwaited(options_.activities);
   TakeClockSample();
-  if (!dumped_) backend_->DumpExisting();
-  dumped_ = true;
 }
 
 void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
@@ -177,16 +181,17 @@ void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t
 
 void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   if (closing_.empty()) return;
-  if (!gate.wants_device && callbacks_on_) {
+  ClosingCycle& front = closing_.front();
+  const bool grace_over = now_ns - front.since_ns >= grace_ns_;
+  // A call that began in the window and has not returned still owes its record.
+  const bool in_flight = backend_->IsArmed() && backend_->CallsInFlight() != 0;
+  if (!gate.wants_device && callbacks_on_ && (!in_flight || grace_over)) {
     MutexLock lock(&arm_mutex_);
     if (backend_->IsArmed()) backend_->DisableCallbacks();
     callbacks_on_ = false;
   }
-  ClosingCycle& front = closing_.front();
-  const bool is_armed = backend_->IsArmed();
-  const bool owed = is_armed && drainer_->Outstanding(front.cycle) != 0;
-  const bool grace_over = now_ns - front.since_ns >= grace_ns_;
-  if (owed && !grace_over) {
+  const bool owed = backend_->IsArmed() && drainer_->Outstanding(front.cycle) != 0;
+  if ((owed || (in_flight && !gate.wants_device)) && !grace_over) {
     if (now_ns < front.next_flush_ns) return;
     MutexLock lock(&arm_mutex_);
     backend_->FlushPlain();
@@ -202,11 +207,18 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
   const ClosingCycle closing = closing_.front();
   if (!gate.wants_device && closing_.size() == 1) DisarmAndCollect(now_ns);
   const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle);
+  if (has_cuda_ && !backend_->IsArmed()) {
+    MutexLock lock(&arm_mutex_);
+    backend_->Diagnose();
+  }
   TakeClockSample();
   const drain::CycleReportData report =
       MakeReport(closing.cycle, now_ns - closing.since_ns, in_vain);
   NoteResult(report);
   drain::BatchBuilder& builder = drainer_->builder();
+  for (const GpuState::Note& note : report.gpu.notes) {
+    builder.AddNote(closing.cycle, note.code, note.text);
+  }
   builder.AddCycleReport(drain::EncodeCycleReport(report));
   builder.AddCycleEvent(closing.cycle, kClosedEvent, HostClock::NowNs(), limit_reason_);
   drainer_->Flush(now_ns);
@@ -224,6 +236,7 @@ void PhaseController::DisarmAndCollect(uint64_t now_ns) {
     callbacks_on_ = false;
     arm_tried_ = false;
   }
+  drainer_->SetAwaited(0);
   while (drainer_->RunOnce(now_ns, /*decode=*/true) != 0) {
   }
 }

@@ -77,7 +77,7 @@ class PhaseController {
 
   void BeginCycle(uint32_t cycle);
   void ArmIfWanted(const core::StepGate::Snapshot& gate);
-  void ArmLocked();
+  void ArmLocked(bool inside_injection);
   void EmitArmed();
   void TakeClockSample();
   void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
@@ -114,7 +114,6 @@ class PhaseController {
   uint32_t unmet_ = 0;
   bool recording_ = false;           // between warmup begin and window end
   bool cancelled_ = false;
-  bool dumped_ = false;
   std::atomic<bool> has_cuda_{false};
   std::string limit_reason_;
   std::string last_error_;
