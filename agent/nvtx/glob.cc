@@ -37,7 +37,9 @@ void Glob::Compile(std::string_view pattern, void* memory) noexcept {
     }
     uint64_t* row = accepts_ + size_t{state / 64} * 256;
     if (c == '?') {
-      for (uint32_t byte = 0; byte < 256; ++byte) row[byte] |= Bit(state);
+      for (uint32_t byte = 0; byte < 256; ++byte) {
+        if ((byte & 0xC0U) != 0x80U) row[byte] |= Bit(state);  // the rest of a character: skips_
+      }
       skips_[(state + 1) / 64] |= Bit(state + 1);
     } else {
       row[static_cast<unsigned char>(c)] |= Bit(state);
