@@ -9,22 +9,23 @@
 namespace stepagent::sim {
 namespace {
 
-// Graphs and executable graphs draw on one pool; a freed id is handed out again first, which is
-// what makes a reader that keys on it alone go wrong (STEPAGENT_SIM_RECYCLE_GRAPH_IDS=0: never).
+// Graphs and executable graphs draw on one pool; the lowest freed id is handed out again first,
+// which is what makes a reader that keys on it alone go wrong (STEPAGENT_SIM_RECYCLE_GRAPH_IDS=0:
+// never).
 class GraphIds {
  public:
   uint32_t Take() {
     const std::lock_guard lock(mutex_);
     ++alive_;
     if (free_.empty()) return next_++;
-    const uint32_t id = free_.back();
-    free_.pop_back();
+    const uint32_t id = *free_.begin();
+    free_.erase(free_.begin());
     return id;
   }
   void Return(uint32_t id) {
     const std::lock_guard lock(mutex_);
     --alive_;
-    if (recycle_) free_.push_back(id);
+    if (recycle_) free_.insert(id);
   }
   uint64_t alive() {
     const std::lock_guard lock(mutex_);
@@ -33,7 +34,7 @@ class GraphIds {
 
  private:
   std::mutex mutex_;
-  std::vector<uint32_t> free_;
+  std::set<uint32_t> free_;
   uint32_t next_ = 1;
   uint64_t alive_ = 0;
   bool recycle_ = SettingFlag("RECYCLE_GRAPH_IDS", true);

@@ -87,9 +87,8 @@ CUptiResult NameOf(uint32_t domain, uint32_t cbid, const char** name) {
              static_cast<int>(cbid) < ThePersonality().runtime_name_count) {
     found = RuntimeFunctionName(cbid);
   }
-  if (found == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *name = found;
-  return CUPTI_SUCCESS;
+  return found == nullptr ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
 }
 
 }  // namespace
