@@ -5,7 +5,6 @@
 #include "agent/core/clock.h"
 #include "agent/core/ring_registry.h"
 #include "agent/core/step_gate.h"
-#include "agent/cupti/cupti_backend.h"
 #include "agent/drain/cycle_report.h"
 #include "agent/drain/tail_tracker.h"
 #include "proto/frame.h"
@@ -22,14 +21,23 @@ enum : uint32_t {  // batch.proto Activity
 // each, and 256 records are a few KiB past the target at most (their names aside).
 constexpr uint32_t kRecordsPerSizeCheck = 256;
 
+uint64_t DecodeFromCupti(core::ActivitySink* sink) { return cupti::Backend().Decode(sink); }
+cupti::BackendCounters CuptiCounters() { return cupti::Backend().counters(); }
+
 }  // namespace
 
 // What decoded device records pass through: totals, the cap, the tail, then the batch.
 struct Drainer::Impl final : core::ActivitySink {
   Impl(const DrainConfig& drain_config, io::FrameSink* frame_sink)
-      : config(drain_config), uplink(frame_sink), builder(drain_config.identity) {}
+      : config(drain_config),
+        decode(config.device.decode != nullptr ? config.device.decode : DecodeFromCupti),
+        counters(config.device.counters != nullptr ? config.device.counters : CuptiCounters),
+        uplink(frame_sink),
+        builder(drain_config.identity) {}
 
   const DrainConfig config;
+  uint64_t (*const decode)(core::ActivitySink* sink);
+  cupti::BackendCounters (*const counters)();
   io::FrameSink* const uplink;
   BatchBuilder builder;
   TailTracker tail;
@@ -217,14 +225,14 @@ void Drainer::Impl::ReadTotals() {
     totals[host.kind].dropped_no_ring = host.no_ring;
   }
   if (!has_decoded) return;
-  const cupti::BackendCounters counters = cupti::Backend().counters();
-  totals[kNone].dropped_cupti = counters.cupti_dropped;
-  totals[kNone].produced += counters.cupti_dropped;
+  const cupti::BackendCounters device = counters();
+  totals[kNone].dropped_cupti = device.cupti_dropped;
+  totals[kNone].produced += device.cupti_dropped;
   for (const uint32_t kind : {kKernel, kMemcpy, kMemset, kOverhead, kMemory}) {
     // Discarded for want of buffer memory: a cap of ours, as with rings.
-    totals[kind].dropped_no_ring += counters.pool_dropped[kind];
-    totals[kind].produced += counters.pool_dropped[kind];
-    totals[kind].cupti_count_unknown = counters.dropped_unknown || counters.pool_uncounted != 0;
+    totals[kind].dropped_no_ring += device.pool_dropped[kind];
+    totals[kind].produced += device.pool_dropped[kind];
+    totals[kind].cupti_count_unknown = device.dropped_unknown || device.pool_uncounted != 0;
   }
 }
 
@@ -259,7 +267,7 @@ uint64_t Drainer::RunOnce(uint64_t now_ns, bool decode) {
   }
   if (decode) {
     d.has_decoded = true;
-    taken += cupti::Backend().Decode(&d);
+    taken += d.decode(&d);
   }
   if (!d.builder.empty()) {
     if (d.oldest_ns == 0) d.oldest_ns = now_ns;

@@ -9,13 +9,20 @@
 #include <functional>
 #include <memory>
 
+#include "agent/cupti/cupti_backend.h"
 #include "agent/drain/batch_builder.h"
 #include "agent/drain/io/uplink.h"
 
 namespace stepagent::drain {
 
+// Where device records come from. Left alone: cupti::Backend(); tests give their own.
+struct DeviceSource {
+  uint64_t (*decode)(core::ActivitySink* sink) = nullptr;
+  cupti::BackendCounters (*counters)() = nullptr;
+};
 struct DrainConfig {
   BatchIdentity identity;
+  DeviceSource device;
   uint64_t flush_interval_ns = 200'000'000;  // promise 4: at most this much host data is in memory
   uint64_t max_records = 0;                  // of one cycle's window; 0 none
 };
