@@ -48,13 +48,11 @@ std::vector<RangeCount> RangesOfSummaries(const std::vector<SessionEntry>& sessi
   for (const SessionEntry& session : sessions)
     for (const CycleEntry& cycle : session.cycles) {
       const json summary = ReadJson(CycleFolder(session, cycle.index) + "/summary.json");
-      for (const json& row : summary.value("ranges", json::array()))
-        if (row.is_object() && row.contains("name") && row["name"].is_string())
-          ranges.push_back({row["name"].get<std::string>(),
-                            row.contains("domain") && row["domain"].is_string()
-                                ? row["domain"].get<std::string>()
-                                : "",
-                            row.value("count", uint64_t{0})});
+      for (const json& row : Member(summary, "ranges")) {
+        const json& count = Member(row, "count");
+        ranges.push_back({TextMember(row, "name"), TextMember(row, "domain"),
+                          count.is_number_unsigned() ? count.get<uint64_t>() : 0});
+      }
     }
   return MergeByName(ranges);
 }
@@ -78,23 +76,16 @@ std::string Remarks(const SessionEntry& session) {
   };
   for (const CycleEntry& cycle : session.cycles) {
     const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
-    const json gpu = manifest.value("gpu", json::object());
-    const std::string status =
-        gpu.is_object() && gpu.contains("status") && gpu["status"].is_string()
-            ? gpu["status"].get<std::string>()
-            : "";
-    const std::string reason =
-        gpu.is_object() && gpu.contains("reason") && gpu["reason"].is_string()
-            ? ": " + gpu["reason"].get<std::string>()
-            : "";
+    const json& gpu = Member(manifest, "gpu");
+    const std::string status = TextMember(gpu, "status"), why = TextMember(gpu, "reason");
+    const std::string reason = why.empty() ? "" : ": " + why;
     if (status == "unavailable") add("host only" + reason);
     if (status == "partial") add("device part incomplete" + reason);
     if (!cycle.ended.empty() && cycle.ended != "schedule" && cycle.ended != "signal" &&
         cycle.ended != "request")
       add("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended);
-    for (const json& note : manifest.value("notes", json::array()))
-      if (note.is_object() && note.value("code", "") == "duplicate_rank")
-        add(note.value("text", ""));
+    for (const json& note : Member(manifest, "notes"))
+      if (TextMember(note, "code") == "duplicate_rank") add(TextMember(note, "text"));
   }
   std::string text;
   for (const std::string& remark : remarks) text += "; " + remark;
@@ -190,11 +181,10 @@ uint32_t MissingKinds(const RunPlan& plan, const std::vector<SessionEntry>& sess
     for (const CycleEntry& cycle : session.cycles) {
       ++cycles;
       const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
-      const json kinds = manifest.value("kinds", json::object());
       for (uint32_t i = 1; *proto::ActivityText(i) != '\0'; ++i) {
-        const json kind = kinds.value(proto::ActivityText(i), json::object());
-        const bool is_collected =
-            kind.value("enabled", false) && (!kind.contains("error") || kind["error"].is_null());
+        const json& kind = Member(Member(manifest, "kinds"), proto::ActivityText(i));
+        const json &enabled = Member(kind, "enabled"), &error = Member(kind, "error");
+        const bool is_collected = enabled.is_boolean() && enabled.get<bool>() && !error.is_string();
         if (!is_collected) missing |= required & proto::ActivityBit(i);
       }
     }

@@ -19,31 +19,19 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string Text(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 int64_t Number(const json& object, const char* key, int64_t fallback) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : fallback;
 }
 
-const json& Member(const json& object, const char* key) {
-  static const json* const kNothing = new json(json::object());
-  if (!object.is_object()) return *kNothing;
-  const auto found = object.find(key);
-  return found != object.end() ? *found : *kNothing;
-}
-
 CycleEntry ReadCycle(const json& object, const std::string& run_folder) {
   CycleEntry cycle;
   cycle.index = static_cast<uint64_t>(Number(object, "index", 0));
-  cycle.state = Text(object, "state");
-  cycle.ended = Text(object, "ended");
+  cycle.state = TextMember(object, "state");
+  cycle.ended = TextMember(object, "ended");
   for (const json& file : Member(object, "files")) {
     const std::string name = file.is_string()   ? file.get<std::string>()
-                             : file.is_object() ? Text(file, "name")
+                             : file.is_object() ? TextMember(file, "name")
                                                 : "";
     if (name.empty()) continue;
     cycle.files.push_back(name[0] == '/' ? name : run_folder + "/" + name);
@@ -58,6 +46,18 @@ void AddSessionsOf(const fs::path& run, std::vector<std::string>* folders) {
 }
 
 }  // namespace
+
+std::string TextMember(const json& object, const char* key) {
+  const json& member = Member(object, key);
+  return member.is_string() ? member.get<std::string>() : "";
+}
+
+const json& Member(const json& object, const char* key) {
+  static const json* const kNothing = new json(json::object());
+  if (!object.is_object()) return *kNothing;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : *kNothing;
+}
 
 bool CycleEntry::IsWritten() const { return state == "written" || state == "failed"; }
 
@@ -97,13 +97,13 @@ std::optional<SessionEntry> ReadSession(const std::string& folder) {
   SessionEntry session;
   session.folder = folder;
   session.run_folder = fs::path(folder).parent_path().parent_path().string();
-  session.id = Text(about, "id");
-  session.exe = Text(about, "exe");
-  session.title = Text(about, "title");
-  session.host = Text(about, "host");
+  session.id = TextMember(about, "id");
+  session.exe = TextMember(about, "exe");
+  session.title = TextMember(about, "title");
+  session.host = TextMember(about, "host");
   session.pid = Number(about, "pid", 0);
   session.rank = Number(about, "rank", -1);
-  session.state = Text(document, "state");
+  session.state = TextMember(document, "state");
   for (const json& cycle : Member(document, "cycles"))
     if (cycle.is_object()) session.cycles.push_back(ReadCycle(cycle, session.run_folder));
   return session;
@@ -131,7 +131,7 @@ std::string CycleFolder(const SessionEntry& session, uint64_t cycle) {
 std::string FirstReadingOf(const std::string& cycle_folder) {
   const json summary = ReadJson(cycle_folder + "/summary.json");
   for (const json& reading : Member(summary, "readings"))
-    if (reading.is_object()) return Text(reading, "observation");
+    if (reading.is_object()) return TextMember(reading, "observation");
   return "";
 }
 

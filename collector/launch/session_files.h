@@ -39,6 +39,10 @@ struct SessionEntry {
 [[nodiscard]] std::vector<std::string> FindSessionFolders(const std::string& path);
 // An empty document when there is none.
 [[nodiscard]] nlohmann::json ReadJson(const std::string& path);
+// Members of documents whose shape is not to be trusted: "" and an empty object stand for whatever
+// is missing or of another type.
+[[nodiscard]] std::string TextMember(const nlohmann::json& object, const char* key);
+[[nodiscard]] const nlohmann::json& Member(const nlohmann::json& object, const char* key);
 [[nodiscard]] std::string CycleFolder(const SessionEntry& session, uint64_t cycle);
 // "" when the summary has none.
 [[nodiscard]] std::string FirstReadingOf(const std::string& cycle_folder);

@@ -81,7 +81,8 @@ WaitResult WaitForSessions(const WaitRules& rules) {
     if (now - cared_for >= kAbandonedAfter && !was_recovered) {
       was_recovered = true;
       spool::RecoverReport report;
-      for (const std::string& folder : round.orphans) spool::RecoverSession(folder, &report);
+      for (const std::string& folder : round.orphans)
+        spool::RecoverSession(folder, spool::Living::kLeaveAlone, &report);
       continue;
     }
     result.end = rules.is_interrupted && rules.is_interrupted() ? WaitEnd::kInterrupted

@@ -1,0 +1,220 @@
+// The control client against an agent that answers, lies, hangs or hangs up.
+#include "collector/launch/control_client.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+
+#include "collector/cli/targets.h"
+#include "collector/launch/run_notes.h"
+#include "proto/crc32c.h"
+#include "proto/frame.h"
+#include "proto/limits.h"
+#include "tests/unit/launch/temp_folder.h"
+
+namespace stepagent::launch {
+namespace {
+
+std::string Frame(proto::FrameType type, const std::string& payload) {
+  proto::FrameHeader header;
+  header.type = static_cast<uint8_t>(type);
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.crc32c = proto::Crc32c(payload.data(), payload.size());
+  std::string frame(proto::kFrameHeaderBytes, '\0');
+  proto::WriteHeader(header, reinterpret_cast<unsigned char*>(frame.data()));
+  return frame + payload;
+}
+
+class ControlTest : public testing::Test {
+ protected:
+  // An agent of this very process that serves one connection.
+  void Serve(std::function<void(int)> serve) {
+    agent_.pid = getpid();
+    agent_.session = "0123456789abcdef";
+    agent_.address = proto::AgentAddress(folder_.path(), geteuid(), agent_.pid, agent_.session);
+    listen_fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(listen_fd_, reinterpret_cast<const sockaddr*>(&agent_.address.raw),
+                   agent_.address.length),
+              0);
+    ASSERT_EQ(listen(listen_fd_, 4), 0);
+    thread_ = std::thread([this, serve] {
+      const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd < 0) return;
+      serve(fd);
+      close(fd);
+    });
+  }
+  void TearDown() override {
+    if (listen_fd_ >= 0) shutdown(listen_fd_, SHUT_RDWR);
+    if (thread_.joinable()) thread_.join();
+    if (listen_fd_ >= 0) close(listen_fd_);
+  }
+  static std::string ReadRequest(int fd, v1::ControlRequest* request) {
+    std::string bytes(65536, '\0');
+    const ssize_t n = recv(fd, bytes.data(), bytes.size(), 0);
+    if (n < static_cast<ssize_t>(proto::kFrameHeaderBytes)) return "short";
+    bytes.resize(static_cast<size_t>(n));
+    return request->ParseFromString(bytes.substr(proto::kFrameHeaderBytes)) ? "" : "unreadable";
+  }
+  static void SendAll(int fd, const std::string& bytes) {
+    for (const char c : bytes) send(fd, &c, 1, MSG_NOSIGNAL);  // in pieces, as a stream may come
+  }
+  Answer AskStatus(int timeout_ms = 5000) {
+    return Ask(agent_, MakeRequest(v1::ControlRequest::STATUS),
+               std::chrono::milliseconds(timeout_ms));
+  }
+  TempFolder folder_;
+  proto::AgentEntry agent_;
+  int listen_fd_ = -1;
+  std::thread thread_;
+};
+
+TEST_F(ControlTest, AsksAndIsAnswered) {
+  Serve([](int fd) {
+    v1::ControlRequest request;
+    v1::ControlAnswer answer;
+    answer.set_verdict(ReadRequest(fd, &request).empty() &&
+                               request.verb() == v1::ControlRequest::STATUS &&
+                               request.protocol() == proto::kProtocol
+                           ? v1::ControlAnswer::OK
+                           : v1::ControlAnswer::REFUSED);
+    answer.mutable_status()->set_title("python train.py");
+    // A newer agent may send frames that we do not know ahead of it.
+    SendAll(fd, Frame(static_cast<proto::FrameType>(99), "?") +
+                    Frame(proto::FrameType::kControlAnswer, answer.SerializeAsString()));
+  });
+  const Answer answer = AskStatus();
+  ASSERT_TRUE(answer.message) << answer.error;
+  EXPECT_EQ(answer.message->verdict(), v1::ControlAnswer::OK);
+  EXPECT_EQ(cli::StatusLine(answer),
+            std::to_string(getpid()) +
+                "  python train.py  rank 0  idle  step 0  cycle 0  records 0  error -");
+}
+
+TEST_F(ControlTest, SaysWhatIsWrongWithAnAnswer) {
+  Serve([](int fd) {
+    v1::ControlRequest request;
+    static_cast<void>(ReadRequest(fd, &request));
+    std::string frame = Frame(proto::FrameType::kControlAnswer, "xyz");
+    frame.back() ^= 1;
+    SendAll(fd, frame);
+  });
+  EXPECT_EQ(AskStatus().error, "its answer is damaged");
+}
+
+TEST_F(ControlTest, RefusesWhatIsNoFrame) {
+  Serve([](int fd) { SendAll(fd, std::string(64, 'x')); });
+  EXPECT_EQ(AskStatus().error, "its answer is no frame of ours");
+}
+
+TEST_F(ControlTest, RefusesOversizedAnswers) {
+  Serve([](int fd) {
+    std::string frame = Frame(proto::FrameType::kControlAnswer, "");
+    const uint32_t bytes = proto::kMaxControlBytes + 1;
+    std::memcpy(frame.data() + 8, &bytes, 4);
+    SendAll(fd, frame);
+  });
+  EXPECT_EQ(AskStatus().error, "its answer is no frame of ours");
+}
+
+TEST_F(ControlTest, DoesNotWaitForOneThatHangs) {
+  Serve([](int fd) {
+    char c;
+    while (recv(fd, &c, 1, 0) > 0) {  // until the client gives up
+    }
+  });
+  EXPECT_EQ(AskStatus(50).error, "no answer in time");
+}
+
+TEST_F(ControlTest, SeesOneThatHangsUp) {
+  Serve([](int) {});
+  EXPECT_FALSE(AskStatus().message);
+}
+
+TEST_F(ControlTest, RefusesAnotherProcessInItsName) {
+  Serve([](int) {});
+  agent_.pid = getpid() + 1;
+  EXPECT_NE(AskStatus().error.find("answers in its name"), std::string::npos);
+}
+
+TEST_F(ControlTest, KnowsTheDead) {
+  agent_.address = proto::AgentAddress(folder_.path(), 0, 1, "x");
+  EXPECT_TRUE(AskStatus().is_gone);
+}
+
+Answer Target(pid_t pid, int rank, const std::string& title, bool has_cuda) {
+  Answer answer;
+  answer.agent.pid = pid;
+  answer.agent.session = "abc" + std::to_string(pid);
+  answer.message.emplace();
+  v1::AgentStatus& status = *answer.message->mutable_status();
+  status.set_rank(rank);
+  status.set_title(title);
+  status.set_has_cuda(has_cuda);
+  if (has_cuda) status.add_gpus(static_cast<uint32_t>(rank));
+  return answer;
+}
+
+TEST(Targets, MatchByWhatTheySayOfThemselves) {
+  const Answer answer = Target(10, 3, "python train.py", true);
+  const auto matches = [&](auto change) {
+    cli::TargetRules rules;
+    change(rules);
+    return cli::Matches(rules, answer);
+  };
+  EXPECT_TRUE(matches([](auto&) {}));
+  EXPECT_TRUE(matches([](auto& r) { r.pids = {9, 10}; }));
+  EXPECT_FALSE(matches([](auto& r) { r.pids = {9}; }));
+  EXPECT_TRUE(matches([](auto& r) { r.ranks = {0, 3}; }));
+  EXPECT_FALSE(matches([](auto& r) { r.ranks = {0}; }));
+  EXPECT_TRUE(matches([](auto& r) { r.gpu = 3; }));
+  EXPECT_FALSE(matches([](auto& r) { r.gpu = 0; }));
+  EXPECT_TRUE(matches([](auto& r) { r.name = "*train*"; }));
+  EXPECT_FALSE(matches([](auto& r) { r.name = "train*"; }));
+  EXPECT_TRUE(matches([](auto& r) { r.session = "abc10"; }));
+  EXPECT_FALSE(matches([](auto& r) { r.session = "b"; }));
+  Answer unranked = Target(11, -1, "x", false);
+  cli::TargetRules rules;
+  rules.ranks = {0};
+  EXPECT_FALSE(cli::Matches(rules, unranked));
+  unranked.message.reset();
+  rules = {};
+  EXPECT_TRUE(cli::Matches(rules, unranked));
+}
+
+TEST(Targets, ThoseWithADeviceComeFirst) {
+  std::vector<Answer> answers{Target(1, -1, "launcher", false), Target(4, 1, "w", true),
+                              Target(2, -1, "parent", false), Target(3, 0, "w", true)};
+  cli::SortTargets(&answers);
+  EXPECT_EQ(answers[0].agent.pid, 3);
+  EXPECT_EQ(answers[1].agent.pid, 4);
+  EXPECT_EQ(answers[2].agent.pid, 1);
+}
+
+TEST(RunNotes, KeepsWhatIsWhole) {
+  RunNotes notes("unit");
+  ASSERT_FALSE(notes.address().empty());
+  const auto address = proto::AddressFromText(notes.address());
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const auto send_to = [&](const std::string& bytes) {
+    sendto(fd, bytes.data(), bytes.size(), MSG_DONTWAIT,
+           reinterpret_cast<const sockaddr*>(&address->raw), address->length);
+  };
+  v1::ControlAnswer answer;
+  answer.mutable_status()->set_pid(77);
+  const std::string good = Frame(proto::FrameType::kControlAnswer, answer.SerializeAsString());
+  send_to("x");
+  send_to(good.substr(0, good.size() - 1));
+  send_to(Frame(proto::FrameType::kHello, answer.SerializeAsString()));
+  send_to(good);
+  notes.Receive();
+  close(fd);
+  ASSERT_EQ(notes.all().size(), 1U);
+  EXPECT_EQ(notes.all()[0].pid(), 77U);
+}
+
+}  // namespace
+}  // namespace stepagent::launch

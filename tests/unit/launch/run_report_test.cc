@@ -1,0 +1,117 @@
+// The launcher's last lines.
+#include "collector/launch/run_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/launch/temp_folder.h"
+
+namespace stepagent::launch {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class RunReportTest : public testing::Test {
+ protected:
+  RunReportTest() {
+    plan_.settings = proto::DefaultSettings();
+    plan_.settings.out = folder_.path();
+    plan_.run = "r1";
+  }
+  void AddSession(int64_t rank, const std::string& manifest, const std::string& summary = "{}") {
+    SessionEntry session;
+    session.run_folder = folder_.path() + "/r1";
+    session.folder = session.run_folder + "/sessions/s" + std::to_string(rank);
+    session.exe = "train";
+    session.pid = 40 + rank;
+    session.rank = rank;
+    session.state = "closed";
+    CycleEntry cycle;
+    cycle.state = "written";
+    cycle.ended = "schedule";
+    cycle.files = {session.run_folder + "/traces/cycle-0000/t" + std::to_string(rank) +
+                   ".0.pt.trace.json.gz"};
+    session.cycles = {cycle};
+    const std::string base = "r1/sessions/s" + std::to_string(rank) + "/cycle-0000/";
+    folder_.Write(base + "manifest.json", manifest);
+    folder_.Write(base + "summary.json", summary);
+    outcome_.written.sessions.push_back(session);
+  }
+  std::vector<std::string> Lines() { return RunReport(plan_, outcome_); }
+
+  TempFolder folder_;
+  RunPlan plan_;
+  RunOutcome outcome_;
+};
+
+TEST_F(RunReportTest, OneRowPerRankAndWhatToTypeNext) {
+  AddSession(1, R"({"gpu":{"status":"collected"}})");
+  AddSession(0, R"({"gpu":{"status":"unavailable","reason":"no device"}})");
+  const auto lines = Lines();
+  const std::string run = folder_.path() + "/r1";
+  ASSERT_GE(lines.size(), 8U);
+  EXPECT_EQ(lines[0], "traces in " + run);
+  EXPECT_EQ(lines[1], "  rank 0  train (pid 40)  1 cycle; host only: no device");
+  EXPECT_EQ(lines[2], "    " + run + "/traces/cycle-0000/t0.0.pt.trace.json.gz");
+  EXPECT_EQ(lines[3], "  rank 1  train (pid 41)  1 cycle");
+  EXPECT_THAT(lines, Contains("  stepagent report " + run));
+  EXPECT_THAT(lines, Contains("  HTA, TensorBoard: " + run + "/traces/cycle-0000"));
+}
+
+TEST_F(RunReportTest, WithoutAStepSourceItOffersTheRangesSeen) {
+  plan_.is_whole = true;
+  AddSession(0, "{}", R"({"ranges":[{"name":"load","domain":"","count":3},
+      {"name":"a@b","domain":"torch","count":40},{"name":null,"count":9},{"name":"load","domain":null,"count":2}]})");
+  const auto lines = Lines();
+  EXPECT_THAT(lines, Contains("no step source was given; ranges seen, as values of --step:"));
+  EXPECT_THAT(lines, Contains("  --step 'nvtx:a\\@b@torch'   (40 times)"));
+  EXPECT_THAT(lines, Contains("  --step nvtx:load   (5 times)"));
+}
+
+TEST_F(RunReportTest, NothingRecordedSaysWhyAndWhatWasSeen) {
+  ASSERT_FALSE(proto::ApplySetting("step", "nvtx:never", &plan_.settings));
+  ASSERT_TRUE(proto::ApplyDefaultSchedule(&plan_.settings));
+  v1::AgentStatus note;
+  note.set_pid(7);
+  note.set_last_error("no device");
+  auto* range = note.add_top_ranges();
+  range->set_name("train_step");
+  range->set_count(12);
+  outcome_.notes.push_back(note);
+  const auto lines = Lines();
+  EXPECT_EQ(lines[0], "nothing was recorded");
+  EXPECT_THAT(lines, Contains("  pid 7: no device"));
+  EXPECT_THAT(lines, Contains(HasSubstr("nvtx:never")));
+  EXPECT_THAT(lines, Contains("  --step nvtx:train_step   (12 times)"));
+  outcome_.notes.clear();
+  EXPECT_THAT(Lines(), Contains(HasSubstr("no process of the run used CUDA or NVTX")));
+  outcome_.program_warning = "/x: not traceable: secure mode";
+  EXPECT_THAT(Lines(), Contains("  /x: not traceable: secure mode"));
+}
+
+TEST_F(RunReportTest, HostileDocumentsDoNoHarm) {
+  for (const char* text :
+       {"", "[]", R"({"gpu":3,"notes":{"a":1},"kinds":[]})",
+        R"({"gpu":{"status":null,"reason":5},"notes":[null,3,{"code":5}],"kinds":null})",
+        R"({"ranges":5})", R"({"ranges":[[],{"name":"x","domain":4,"count":"y"}]})"}) {
+    plan_.is_whole = true;
+    plan_.settings.require = proto::ActivityBit(1);
+    outcome_.written.sessions.clear();
+    AddSession(0, text, text);
+    EXPECT_FALSE(Lines().empty()) << text;
+    EXPECT_EQ(MissingKinds(plan_, outcome_.written.sessions), proto::ActivityBit(1)) << text;
+  }
+}
+
+TEST_F(RunReportTest, RequiredKindsMustBeInEveryCycle) {
+  plan_.settings.require = proto::ActivityBit(1) | proto::ActivityBit(6);
+  EXPECT_EQ(MissingKinds(plan_, {}), plan_.settings.require);
+  AddSession(0, R"({"kinds":{"kernel":{"enabled":true,"error":null},"nvtx":{"enabled":true}}})");
+  EXPECT_EQ(MissingKinds(plan_, outcome_.written.sessions), 0U);
+  AddSession(1, R"({"kinds":{"kernel":{"enabled":true,"error":"x"},"nvtx":{"enabled":true}}})");
+  EXPECT_EQ(MissingKinds(plan_, outcome_.written.sessions), proto::ActivityBit(1));
+}
+
+}  // namespace
+}  // namespace stepagent::launch
