@@ -109,6 +109,13 @@ void StepGate::Configure(const GateConfig& config) noexcept {
   gate_state.Reset(config);
 }
 
+StepGate::Verdict StepGate::Reconfigure(const GateConfig& config) noexcept {
+  Section section;
+  if (!gate_state.CanArm()) return Verdict::kBusy;
+  gate_state.config = config;
+  return Verdict::kOk;
+}
+
 StepGate::Verdict StepGate::Arm(const Schedule& schedule, uint64_t /*now_ticks*/) noexcept {
   Section section;
   if (IsInert() || schedule.active == 0) return Verdict::kRefused;
@@ -182,6 +189,12 @@ void StepGate::OnBoundary(uint64_t ticks, uint32_t tid, uint64_t count) noexcept
     OpenDueStep(&section, ticks, tid, /*may_hold=*/false);
     --count;
   }
+}
+
+void StepGate::DropOpenStep() noexcept {
+  if (IsInert()) return;
+  Section section;
+  if (!gate_state.range_open && !gate_state.cycle_open) gate_state.open = {};
 }
 
 StepGate::Snapshot StepGate::snapshot() noexcept {

@@ -54,6 +54,8 @@ class StepGate {
   // --- set-up, before any bit is set
   // Forgets every step, event and schedule: also what a child does before it revives.
   void Configure(const GateConfig& config) noexcept;
+  // Changes the settings for what is armed next and keeps the counts; kBusy when not idle or done.
+  [[nodiscard]] Verdict Reconfigure(const GateConfig& config) noexcept;
   // The schedule counts from the next step. kBusy when not idle or done; kRefused while inert, for an
   // impossible schedule and past max_cycles. `whole`: no step source; one window from now until Stop
   // (or the end), without steps. Where CUDA is there to be armed the whole window opens when SetArmed
@@ -77,6 +79,9 @@ class StepGate {
   // Step k is [k, k+1): ends the open step, begins the next. `count` boundaries at once for a timer
   // that slept through a wait. Never held for arming: the caller may be the thread that arms.
   void OnBoundary(uint64_t ticks, uint32_t tid, uint64_t count = 1) noexcept;
+
+  // A timer that stops: forgets an open step that nobody collects, without a duration.
+  void DropOpenStep() noexcept;
 
   // --- phase controller
   struct Snapshot {

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "agent/core/clock.h"
 
 namespace stepagent::trigger {
@@ -12,7 +14,8 @@ using core::Phase;
 
 uint32_t OwnThread() { return static_cast<uint32_t>(gettid()); }
 
-// Steps of equal length in time. Sleeps through a wait: borders in it are counted, not visited.
+// Steps of equal length in time, stamped where they were due however late the thread looks. Sleeps
+// through a wait: borders in it are counted, not visited.
 class TimerSource final : public StepSource {
  public:
   TimerSource(core::StepGate* gate, uint64_t period_ns) : gate_(gate), period_ns_(period_ns) {}
@@ -20,26 +23,40 @@ class TimerSource final : public StepSource {
   void Poll(uint64_t now_ns) override {
     const Phase phase = gate_->snapshot().phase;
     if (phase == Phase::kIdle || phase == Phase::kDone) {
+      // The time until the next arming is no step.
+      if (next_ns_ != 0) gate_->DropOpenStep();
       next_ns_ = 0;
       return;
     }
     if (next_ns_ == 0) next_ns_ = now_ns;  // step 0 begins at arming
-    if (now_ns < next_ns_) return;
-    const uint64_t borders = 1 + (now_ns - next_ns_) / period_ns_;
-    next_ns_ += borders * period_ns_;
-    gate_->OnBoundary(HostClock::Ticks(), OwnThread(), borders);
+    while (now_ns >= next_ns_) {
+      const uint64_t due = 1 + (now_ns - next_ns_) / period_ns_;
+      const uint64_t ahead = gate_->snapshot().steps_until_collecting;
+      const uint64_t borders = due - 1 < ahead ? due : ahead + 1;
+      const uint64_t last_ns = next_ns_ + (borders - 1) * period_ns_;
+      next_ns_ = last_ns + period_ns_;
+      gate_->OnBoundary(TicksAt(last_ns), OwnThread(), borders);
+    }
   }
 
   uint64_t NextWake(uint64_t /*now_ns*/) override {
     if (next_ns_ == 0) return 0;
     const uint64_t ahead = gate_->snapshot().steps_until_collecting;
-    if (ahead == UINT64_MAX) return 0;
-    return next_ns_ + ahead * period_ns_;
+    uint64_t rest = 0, wake = 0;
+    if (__builtin_mul_overflow(ahead, period_ns_, &rest) ||
+        __builtin_add_overflow(next_ns_, rest, &wake)) {
+      return 0;
+    }
+    return wake;
   }
 
   void OnSignals(uint32_t /*count*/, uint64_t /*now_ticks*/) override {}
 
  private:
+  static uint64_t TicksAt(uint64_t monotonic_ns) {
+    return HostClock::ToTicks(static_cast<int64_t>(monotonic_ns) - HostClock::base_mono_ns());
+  }
+
   core::StepGate* const gate_;
   const uint64_t period_ns_;
   uint64_t next_ns_ = 0;  // the next border; 0: not running
@@ -63,7 +80,7 @@ class SignalSource final : public StepSource {
 
 std::unique_ptr<StepSource> MakeStepSource(const proto::StepSetting& step, core::StepGate* gate) {
   using Kind = proto::StepSetting::Kind;
-  if (step.kind == Kind::kEvery) return std::make_unique<TimerSource>(gate, step.every_ns);
+  if (step.kind == Kind::kEvery) return std::make_unique<TimerSource>(gate, std::max<uint64_t>(1, step.every_ns));
   if (step.kind == Kind::kSignal) return std::make_unique<SignalSource>(gate);
   return nullptr;
 }

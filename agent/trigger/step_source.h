@@ -16,7 +16,7 @@ namespace stepagent::trigger {
 class StepSource {
  public:
   virtual ~StepSource() = default;
-  // Calls the gate for every border that is due.
+  // Calls the gate for every border that is due (ns of CLOCK_MONOTONIC).
   virtual void Poll(uint64_t now_ns) = 0;
   // When Poll must come again (ns of CLOCK_MONOTONIC); 0: no need.
   [[nodiscard]] virtual uint64_t NextWake(uint64_t now_ns) = 0;

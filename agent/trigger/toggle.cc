@@ -3,9 +3,10 @@
 namespace stepagent::trigger {
 
 ToggleAction Toggle::OnRequest(uint64_t now_ns, core::Phase phase) noexcept {
-  if (has_last_ && now_ns - last_ns_ < kCoalesceNs) return ToggleAction::kNone;
+  const bool is_same = has_last_ && now_ns - last_ns_ < kCoalesceNs;
   has_last_ = true;
   last_ns_ = now_ns;
+  if (is_same) return ToggleAction::kNone;
   switch (phase) {
     case core::Phase::kIdle:
     case core::Phase::kDone: return ToggleAction::kBegin;
