@@ -23,8 +23,11 @@ int64_t Median(const std::vector<int64_t>& sorted) {
 
 Json Distribution(std::vector<int64_t> values_ns) {
   std::sort(values_ns.begin(), values_ns.end());
-  Json out = {{"steps", values_ns.size()}, {"median_ns", nullptr}, {"min_ns", nullptr},
-              {"max_ns", nullptr},         {"p90_ns", nullptr}};
+  Json out = {{"steps", values_ns.size()},
+              {"median_ns", nullptr},
+              {"min_ns", nullptr},
+              {"max_ns", nullptr},
+              {"p90_ns", nullptr}};
   if (values_ns.empty()) return out;
   out["median_ns"] = Median(values_ns);
   out["min_ns"] = values_ns.front();

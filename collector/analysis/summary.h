@@ -21,9 +21,9 @@ namespace stepagent::analysis {
 [[nodiscard]] nlohmann::ordered_json Summarize(const model::Cycle& cycle);
 
 struct RenderOptions {
-  size_t top = 8;          // rows a table; 0: all
-  std::string sort;        // a column's name; "": total time
-  std::string by;          // kernel call range stream step thread copy; "": the whole summary
+  size_t top = 8;    // rows a table; 0: all
+  std::string sort;  // a column's name; "": total time
+  std::string by;    // kernel call range stream step thread copy; "": the whole summary
   std::vector<std::string> files;  // shown under the head when given
 };
 inline constexpr size_t kTextColumns = 100;

@@ -29,8 +29,13 @@ class ChromeTrace {
  public:
   ChromeTrace(const model::Cycle& cycle, OutputFile& file,
               const std::function<void(uint64_t, uint64_t)>& progress)
-      : cycle_(cycle), file_(file), progress_(progress), base_unix_ns_(ChromeBaseUnixNs(cycle)),
-        tracks_(cycle), text_(file), rows_(cycle, text_, base_unix_ns_) {
+      : cycle_(cycle),
+        file_(file),
+        progress_(progress),
+        base_unix_ns_(ChromeBaseUnixNs(cycle)),
+        tracks_(cycle),
+        text_(file),
+        rows_(cycle, text_, base_unix_ns_) {
     // Readers join device rows to call rows once there are steps; without call rows they would drop
     // all device work, so then no step rows are written.
     const model::KindStatus& launch = cycle.kinds[static_cast<size_t>(model::Activity::kLaunch)];
@@ -213,9 +218,8 @@ void ChromeTrace::FindLanes() {
     if (item.source == kCall && lane != 0) moved_calls_[item.index] = lane;
   });
   for (const model::Mark& mark : cycle_.marks) tracks_.UseHost(tracks_.ThreadRow(mark.thread), 0);
-  device_walk_.Walk([this](const RowItem& item, uint32_t lane) {
-    tracks_.UseDevice(item.row, lane);
-  });
+  device_walk_.Walk(
+      [this](const RowItem& item, uint32_t lane) { tracks_.UseDevice(item.row, lane); });
 }
 
 void ChromeTrace::WriteTrackNames(Track& track, int64_t& sort_index) {
@@ -273,10 +277,14 @@ void ChromeTrace::WriteMetadata() {
 
 void ChromeTrace::WriteHostItem(const RowItem& item, Place place) {
   switch (item.source) {
-    case kStep: return rows_.Step(cycle_.steps[item.index], own_texts_[item.index], place);
-    case kRange: return rows_.Range(cycle_.ranges[item.index], place);
-    case kCall: return rows_.Call(cycle_.calls[item.index], place);
-    default: return rows_.Overhead(cycle_.overheads[item.index], place);
+    case kStep:
+      return rows_.Step(cycle_.steps[item.index], own_texts_[item.index], place);
+    case kRange:
+      return rows_.Range(cycle_.ranges[item.index], place);
+    case kCall:
+      return rows_.Call(cycle_.calls[item.index], place);
+    default:
+      return rows_.Overhead(cycle_.overheads[item.index], place);
   }
 }
 
@@ -310,13 +318,18 @@ void ChromeTrace::WriteWork(const T& item, Place place,
 void ChromeTrace::WriteDeviceItem(const RowItem& item, Place place) {
   const uint32_t i = item.index;
   switch (item.source) {
-    case kAnnotation: return rows_.Annotate(annotations_[i], place);
+    case kAnnotation:
+      return rows_.Annotate(annotations_[i], place);
     case kGraphLaunch:
       return WriteWork(cycle_.graph_launches[i], place, &ChromeRows::GraphLaunch);
-    case kKernel: return WriteWork(cycle_.kernels[i], place, &ChromeRows::Kernel);
-    case kCopy: return WriteWork(cycle_.copies[i], place, &ChromeRows::Copy);
-    case kSet: return WriteWork(cycle_.sets[i], place, &ChromeRows::Set);
-    default: return rows_.Sync(cycle_.syncs[i], place);
+    case kKernel:
+      return WriteWork(cycle_.kernels[i], place, &ChromeRows::Kernel);
+    case kCopy:
+      return WriteWork(cycle_.copies[i], place, &ChromeRows::Copy);
+    case kSet:
+      return WriteWork(cycle_.sets[i], place, &ChromeRows::Set);
+    default:
+      return rows_.Sync(cycle_.syncs[i], place);
   }
 }
 
@@ -336,8 +349,8 @@ int64_t ChromeBaseUnixNs(const model::Cycle& cycle) {
 }
 
 WriteResult ChromeWriter::Write(const model::Cycle& cycle, const WriteTarget& target) {
-  const std::string name = target.trace_stem + (cycle.HostOnly() ? ".hostonly" : "") +
-                           ".pt.trace.json.gz";
+  const std::string name =
+      target.trace_stem + (cycle.HostOnly() ? ".hostonly" : "") + ".pt.trace.json.gz";
   OutputFile file(target.traces_dir + "/" + name, Compression::kGzip);
   if (!file.ok()) return {false, file.error(), {}};
   ChromeTrace trace(cycle, file, target.progress);

@@ -10,7 +10,8 @@ namespace {
 
 std::string Decimal(double value) {
   char buffer[400];  // to_chars fixed: a double has up to 309 digits before the point
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, 6).ptr};
+  return {buffer,
+          std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, 6).ptr};
 }
 
 std::string Triple(const std::array<uint32_t, 3>& v) {
@@ -73,7 +74,8 @@ void ChromeRows::PrepareShape(const model::Shape& shape, int32_t device, ShapeTe
 }
 
 const ChromeRows::ShapeText& ChromeRows::ShapeOf(const model::Kernel& kernel) {
-  static const ShapeText kUnknown{"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"unknown\",\"pid\":", ""};
+  static const ShapeText kUnknown{"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"unknown\",\"pid\":",
+                                  ""};
   if (kernel.shape >= shapes_.size()) return kUnknown;
   ShapeText& text = shapes_[kernel.shape];
   const int32_t device = cycle_.lanes[kernel.lane].device;
@@ -185,8 +187,9 @@ void ChromeRows::Sync(const model::Sync& sync, Place place) {
   text_.Number(sync.context);
   if (sync.type == 1 || sync.type == 2) {
     // Which record the event came from is not collected: Kineto's -1 for "not known".
-    text_.Literal(",\"wait_on_stream\":-1,\"wait_on_cuda_event_record_corr_id\":-1,"
-                  "\"wait_on_cuda_event_id\":");
+    text_.Literal(
+        ",\"wait_on_stream\":-1,\"wait_on_cuda_event_record_corr_id\":-1,"
+        "\"wait_on_cuda_event_id\":");
     text_.Number(sync.event);
   }
   StepArg(sync.step);

@@ -26,9 +26,13 @@ std::string LaneArgs(const model::Lane& lane, bool is_kernel) {
 }  // namespace
 
 ChromeRows::ChromeRows(const model::Cycle& cycle, RowText& text, int64_t base_unix_ns)
-    : cycle_(cycle), text_(text), offset_ns_(cycle.session.base_unix_ns - base_unix_ns),
-      next_flow_id_(FirstFreeFlowId(cycle)), names_(cycle.strings.size()),
-      shapes_(cycle.shapes.size()), has_first_flow_(cycle.calls.size(), false) {
+    : cycle_(cycle),
+      text_(text),
+      offset_ns_(cycle.session.base_unix_ns - base_unix_ns),
+      next_flow_id_(FirstFreeFlowId(cycle)),
+      names_(cycle.strings.size()),
+      shapes_(cycle.shapes.size()),
+      has_first_flow_(cycle.calls.size(), false) {
   for (auto& heads : call_heads_) heads.resize(cycle.strings.size());
   for (const model::Lane& lane : cycle.lanes) {
     lane_args_.push_back(LaneArgs(lane, false));

@@ -19,7 +19,8 @@ struct Place {  // where a row goes
   int64_t pid = 0, tid = 0;
 };
 
-struct Annotation {  // a range projected onto one device row: begin of its first to end of its last work
+struct Annotation {  // a range projected onto one device row: begin of its first to end of its last
+                     // work
   model::TimeNs begin_ns = 0, end_ns = 0;
   uint32_t row = 0;    // ChromeTracks device row
   uint32_t range = 0;  // index into Cycle::ranges
@@ -81,12 +82,12 @@ class ChromeRows {
   const int64_t offset_ns_;  // session clock -> ns after the base
   uint64_t next_flow_id_;    // for calls with more than one piece of work
   uint64_t rows_ = 0, complete_rows_ = 0;
-  std::vector<std::string> names_;               // by StringId, quoted; "" not prepared yet
-  std::vector<std::string> call_heads_[2];       // by StringId: driver, runtime
+  std::vector<std::string> names_;          // by StringId, quoted; "" not prepared yet
+  std::vector<std::string> call_heads_[2];  // by StringId: driver, runtime
   std::vector<ShapeText> shapes_;
   std::vector<std::string> lane_args_, lane_kernel_args_;  // by lane
-  std::unordered_set<uint32_t> call_ids_;        // only filled when an orphan needs it
-  std::vector<bool> has_first_flow_;             // by call
+  std::unordered_set<uint32_t> call_ids_;                  // only filled when an orphan needs it
+  std::vector<bool> has_first_flow_;                       // by call
 };
 
 }  // namespace stepagent::writers

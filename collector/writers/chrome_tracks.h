@@ -28,7 +28,8 @@ class ChromeTracks {
  public:
   explicit ChromeTracks(const model::Cycle& cycle);
 
-  // Dense row numbers, for RowWalk. Thread and overhead rows share one numbering, device rows another.
+  // Dense row numbers, for RowWalk. Thread and overhead rows share one numbering, device rows
+  // another.
   [[nodiscard]] uint32_t ThreadRow(uint32_t thread) const;
   [[nodiscard]] uint32_t OverheadRow(uint32_t tid);
   [[nodiscard]] uint32_t LaneRow(uint32_t lane) const { return lane_rows_[lane]; }
@@ -47,9 +48,10 @@ class ChromeTracks {
   void UseDevice(uint32_t row, uint32_t lane) { Use(device_[row], lane, kDeviceLaneStride); }
 
  private:
-  static constexpr int64_t kDeviceLaneStride = 2'000'000;  // as other readers of Kineto files expect
-  static constexpr int64_t kSyncOffset = 1'000'000;        // Kineto's own row for Stream Sync
-  static constexpr int64_t kHostLaneStride = 5'000'000;    // above the kernel's largest thread id
+  static constexpr int64_t kDeviceLaneStride =
+      2'000'000;                                         // as other readers of Kineto files expect
+  static constexpr int64_t kSyncOffset = 1'000'000;      // Kineto's own row for Stream Sync
+  static constexpr int64_t kHostLaneStride = 5'000'000;  // above the kernel's largest thread id
   int64_t Take(int64_t pid, int64_t wanted);
   void Use(Track& track, uint32_t lane, int64_t stride);
   uint32_t AddTrack(std::vector<Track>& tracks, int64_t pid, int64_t tid, std::string name);
@@ -61,8 +63,8 @@ class ChromeTracks {
   std::vector<Track> host_, device_;
   std::vector<uint32_t> thread_rows_, lane_rows_;
   uint32_t unknown_thread_row_ = 0;
-  std::map<uint32_t, uint32_t> overhead_rows_;                  // by tid
-  std::map<std::pair<int32_t, int64_t>, uint32_t> sync_rows_;   // by device and stream, -1 none
+  std::map<uint32_t, uint32_t> overhead_rows_;                 // by tid
+  std::map<std::pair<int32_t, int64_t>, uint32_t> sync_rows_;  // by device and stream, -1 none
 };
 
 }  // namespace stepagent::writers

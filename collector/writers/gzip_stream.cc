@@ -99,7 +99,8 @@ struct GzipStream::Impl {
 
   void Emit(const Block& block) {
     sink(block.packed);
-    crc = static_cast<uint32_t>(crc32_combine(crc, block.crc, static_cast<z_off_t>(block.text.size())));
+    crc = static_cast<uint32_t>(
+        crc32_combine(crc, block.crc, static_cast<z_off_t>(block.text.size())));
     total += block.text.size();
   }
 

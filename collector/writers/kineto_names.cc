@@ -18,9 +18,15 @@ constexpr std::array<std::string_view, 8> kMemoryKinds = {
 constexpr std::array<std::string_view, 5> kSyncTypes = {"", "Event Sync", "Stream Wait Event",
                                                         "Stream Sync", "Context Sync"};
 // CUPTI numbers overheads 1 (driver compiler) and then n << 16.
-constexpr std::array<std::string_view, 9> kOverheads = {
-    "",         "Buffer Flush",         "Instrumentation",     "Resource", "Runtime Triggered Module Loading",
-    "Lazy Function Loading", "Command Buffer Full", "Activity Buffer Request", "UVM Activity Init"};
+constexpr std::array<std::string_view, 9> kOverheads = {"",
+                                                        "Buffer Flush",
+                                                        "Instrumentation",
+                                                        "Resource",
+                                                        "Runtime Triggered Module Loading",
+                                                        "Lazy Function Loading",
+                                                        "Command Buffer Full",
+                                                        "Activity Buffer Request",
+                                                        "UVM Activity Init"};
 
 }  // namespace
 

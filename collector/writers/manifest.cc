@@ -42,15 +42,15 @@ Json Session(const model::SessionInfo& s) {
 
 Json Schedule(const std::optional<model::ScheduleSpec>& schedule) {
   if (!schedule) return nullptr;
-  return {{"skip_first", schedule->skip_first}, {"wait", schedule->wait},
-          {"warmup", schedule->warmup},         {"active", schedule->active},
-          {"repeat", schedule->repeat},         {"skip_first_wait", schedule->skip_first_wait ? 1 : 0}};
+  return {
+      {"skip_first", schedule->skip_first}, {"wait", schedule->wait},
+      {"warmup", schedule->warmup},         {"active", schedule->active},
+      {"repeat", schedule->repeat},         {"skip_first_wait", schedule->skip_first_wait ? 1 : 0}};
 }
 
 // Launches are seen by CUPTI's callbacks: where those were not on, their number is not known.
 bool SeesLaunches(const Cycle& cycle) {
-  return !cycle.HostOnly() &&
-         cycle.kinds[static_cast<size_t>(model::Activity::kLaunch)].enabled;
+  return !cycle.HostOnly() && cycle.kinds[static_cast<size_t>(model::Activity::kLaunch)].enabled;
 }
 
 Json Steps(const Cycle& cycle) {
@@ -208,7 +208,8 @@ WriteResult WriteManifest(const Cycle& cycle, const std::vector<WrittenFile>& fi
                           const std::string& cycle_dir, const std::string& run_dir) {
   WrittenFile written{cycle_dir + "/manifest.json", "manifest", 0, 0, ""};
   const std::string text =
-      BuildManifest(cycle, files, run_dir).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+      BuildManifest(cycle, files, run_dir).dump(1, ' ', false, Json::error_handler_t::replace) +
+      "\n";
   const std::string error = WriteWholeFile(written.path, text, &written.bytes, &written.sha256);
   if (!error.empty()) return {false, error, {}};
   return {true, "", {written}};

@@ -22,7 +22,8 @@
 namespace stepagent::writers {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 18;  // plain output; write(2) cost vanishes from 64 KiB
+constexpr size_t kBufferBytes = size_t{1}
+                                << 18;  // plain output; write(2) cost vanishes from 64 KiB
 
 std::string ErrorText(const std::string& path, const char* what, int error) {
   return path + ": " + what + ": " + std::strerror(error);
@@ -33,8 +34,8 @@ std::string TemporaryName(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   const size_t base = slash == std::string::npos ? 0 : slash + 1;
   // 200: a file name may have 255 bytes, and this one is longer than the final one.
-  return path.substr(0, base) + "." + path.substr(base, 200) + "." + std::to_string(getpid()) + "." +
-         std::to_string(counter.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
+  return path.substr(0, base) + "." + path.substr(base, 200) + "." + std::to_string(getpid()) +
+         "." + std::to_string(counter.fetch_add(1, std::memory_order_relaxed)) + ".tmp";
 }
 
 // A rename that refuses to replace. Where the file system knows no RENAME_NOREPLACE, a hard link
@@ -81,15 +82,14 @@ OutputFile::OutputFile(std::string path, Compression compression)
     : impl_(std::make_unique<Impl>()) {
   impl_->path = std::move(path);
   impl_->temporary = TemporaryName(impl_->path);
-  impl_->fd = ::open(impl_->temporary.c_str(),
-                     O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
+  impl_->fd =
+      ::open(impl_->temporary.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (impl_->fd < 0) {
     impl_->Fail("create", errno);
     return;
   }
   if (compression == Compression::kGzip) {
-    const unsigned threads =
-        std::clamp(std::thread::hardware_concurrency(), 1U, kMaxGzipThreads);
+    const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1U, kMaxGzipThreads);
     impl_->gzip.emplace(threads, [impl = impl_.get()](std::string_view text) { impl->Put(text); });
   } else {
     impl_->buffer.reserve(kBufferBytes);

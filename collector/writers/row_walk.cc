@@ -66,7 +66,8 @@ uint32_t RowWalk::Place(const RowItem& item, uint32_t first_lane) {
 }
 
 // Fixed items are placed among themselves; a movable one is weighed against every fixed item of
-// lane 0 that begins before it ends. Two intervals clash if each has an end strictly inside the other.
+// lane 0 that begins before it ends. Two intervals clash if each has an end strictly inside the
+// other.
 void RowWalk::Judge(const RowItem& item) {
   Row& row = RowOf(item);
   if (row.lanes.empty()) row.lanes.resize(1);

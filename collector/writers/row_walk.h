@@ -1,16 +1,16 @@
 #pragma once
-// Walks the rows of a time line in order and gives each item a lane on which nothing overlaps partly.
+// Walks the rows of a time line in order and gives each item a lane on which nothing overlaps
+// partly.
 //
-// Purpose: viewers nest intervals of one row and drop, or mis-nest, what overlaps partly. Items come
-// merged from several sorted sources; what does not fit on a row's lane 0 goes to lane 1, 2, …
+// Purpose: viewers nest intervals of one row and drop, or mis-nest, what overlaps partly. Items
+// come merged from several sorted sources; what does not fit on a row's lane 0 goes to lane 1, 2, …
 // The walk is repeatable: a first one finds the lanes (for the metadata), a second one writes.
 //
 // Invariants: (1) items of a walk are ordered by begin, longer first, then by rank of their source;
-// (2) on a lane two intervals are nested, disjoint or equal; (3) exclusive items (device work) never
-// share time on a lane; (4) a movable item (start/end range, step, annotation) never displaces a
-// fixed one.
-// Thread rule: one object, one thread; sources must outlive it.
-// Failure rule: none. Memory: the open intervals of each row, and the movable items.
+// (2) on a lane two intervals are nested, disjoint or equal; (3) exclusive items (device work)
+// never share time on a lane; (4) a movable item (start/end range, step, annotation) never
+// displaces a fixed one. Thread rule: one object, one thread; sources must outlive it. Failure
+// rule: none. Memory: the open intervals of each row, and the movable items.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -25,9 +25,9 @@ namespace stepagent::writers {
 
 struct RowItem {
   model::TimeNs begin_ns = 0, end_ns = 0;
-  uint32_t row = 0;      // dense
-  uint32_t index = 0;    // of the item within its source
-  uint8_t source = 0;    // rank: lower is outer when two intervals are equal
+  uint32_t row = 0;    // dense
+  uint32_t index = 0;  // of the item within its source
+  uint8_t source = 0;  // rank: lower is outer when two intervals are equal
   bool is_exclusive = false;
   bool is_movable = false;
 };
@@ -49,9 +49,8 @@ class VectorSource final : public ItemSource {
     if (std::is_sorted(items.begin(), items.end(), Before)) return;
     order_.resize(items.size());
     std::iota(order_.begin(), order_.end(), 0U);
-    std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-      return Before(items[a], items[b]);
-    });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](uint32_t a, uint32_t b) { return Before(items[a], items[b]); });
   }
   bool Next(RowItem* item) override {
     while (next_ < items_.size()) {
@@ -83,8 +82,7 @@ class RowWalk {
 
   template <typename T, typename Fill>
   void Add(const std::vector<T>& items, uint8_t source, Fill fill) {
-    sources_.push_back(
-        std::make_unique<VectorSource<T, Fill>>(items, source, std::move(fill)));
+    sources_.push_back(std::make_unique<VectorSource<T, Fill>>(items, source, std::move(fill)));
   }
   // Decides which movable items may stay on lane 0. Once, after the last Add.
   void Prepare();
@@ -116,7 +114,7 @@ class RowWalk {
 
   std::vector<std::unique_ptr<ItemSource>> sources_;
   std::vector<Row> rows_;
-  std::vector<bool> stays_;             // one per movable item, in walk order
+  std::vector<bool> stays_;  // one per movable item, in walk order
   std::vector<uint8_t> movable_source_;
   int together_ = -1;
 };

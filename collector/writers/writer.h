@@ -17,21 +17,21 @@
 namespace stepagent::writers {
 
 struct WrittenFile {
-  std::string path;      // absolute
-  std::string format;    // chrome perfetto sqlite html folded pprof
+  std::string path;    // absolute
+  std::string format;  // chrome perfetto sqlite html folded pprof
   uint64_t bytes = 0;
-  uint64_t events = 0;   // complete (X) rows or records
-  std::string sha256;    // hex
+  uint64_t events = 0;  // complete (X) rows or records
+  std::string sha256;   // hex
 };
 struct WriteResult {
   bool ok = false;
-  std::string error;     // "path: what: errno text"
+  std::string error;  // "path: what: errno text"
   std::vector<WrittenFile> files;
 };
 struct WriteTarget {
-  std::string traces_dir;    // OUT/<run>/traces/cycle-NNNN
-  std::string cycle_dir;     // OUT/<run>/sessions/<…>/cycle-NNNN
-  std::string trace_stem;    // <exe>_<host>_rank<R>[_<pid>].<cycle>
+  std::string traces_dir;  // OUT/<run>/traces/cycle-NNNN
+  std::string cycle_dir;   // OUT/<run>/sessions/<…>/cycle-NNNN
+  std::string trace_stem;  // <exe>_<host>_rank<R>[_<pid>].<cycle>
   std::function<void(uint64_t done, uint64_t total)> progress;  // may be empty
 };
 

@@ -1,0 +1,202 @@
+#include "collector/analysis/summary.h"
+
+#include "collector/analysis/cost.h"
+#include "collector/analysis/readings.h"
+#include "collector/analysis/tables.h"
+#include "collector/writers/json_text.h"
+#include "collector/writers/output_file.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using model::Activity;
+using writers::ValidUtf8;
+
+Json TextOrNull(std::string_view text) {
+  return text.empty() ? Json(nullptr) : Json(ValidUtf8(text));
+}
+Json KnownId(int32_t id) { return id < 0 ? Json(nullptr) : Json(id); }
+
+Json Session(const model::SessionInfo& s) {
+  Json labels = Json::object();
+  for (const auto& [key, value] : s.labels) labels[ValidUtf8(key)] = ValidUtf8(value);
+  return {{"id", ValidUtf8(s.id)},
+          {"run", ValidUtf8(s.run)},
+          {"host", ValidUtf8(s.host)},
+          {"pid", s.pid},
+          {"exe", ValidUtf8(s.exe)},
+          {"title", ValidUtf8(s.title)},
+          {"rank", KnownId(s.rank)},
+          {"rank_source", ValidUtf8(s.rank_source)},
+          {"world_size", KnownId(s.world_size)},
+          {"step_source", TextOrNull(s.step_source)},
+          {"labels", labels}};
+}
+
+Json Window(const model::Cycle& c) {
+  return {{"begin_ns", c.window_begin_ns},
+          {"end_ns", c.window_end_ns},
+          {"dur_ns", c.window_end_ns - c.window_begin_ns}};
+}
+
+// Why a table is null, by the table's name.
+class Absences {
+ public:
+  explicit Absences(const model::Cycle& cycle) : cycle_(cycle) {}
+  template <typename Make>
+  Json Table(const char* name, std::initializer_list<Activity> needs_any, Make make) {
+    for (const Activity activity : needs_any) {
+      if (Collected(cycle_, activity)) return make();
+    }
+    reasons_[name] = WhyAbsent(cycle_, *needs_any.begin());
+    return nullptr;
+  }
+  Json Take() { return std::move(reasons_); }
+
+ private:
+  const model::Cycle& cycle_;
+  Json reasons_ = Json::object();
+};
+
+Json GraphLaunches(const model::Cycle& cycle) {
+  int64_t total = 0;
+  uint64_t count = 0;
+  for (const model::GraphLaunch& launch : cycle.graph_launches) {
+    if (!launch.placed) continue;
+    ++count, total += launch.end_ns - launch.begin_ns;
+  }
+  return {{"count", count}, {"total_ns", total}};
+}
+
+// Steps the agent timed without collecting, step 0 apart: it pays for everything that happens once.
+Json Uncollected(const model::Cycle& cycle) {
+  std::vector<int64_t> others;
+  Json first = nullptr;
+  for (const model::StepDuration& step : cycle.all_steps.each) {
+    if (step.index == 0) first = step.dur_ns;
+    if (step.collecting == 0 && step.index != 0)
+      others.push_back(static_cast<int64_t>(step.dur_ns));
+  }
+  return {{"step_0_ns", first},
+          {"others", Distribution(std::move(others))},
+          {"steps_seen", cycle.all_steps.count}};
+}
+
+Json ExamplesPerSecond(const model::Cycle& cycle, const Json& steps) {
+  const auto label = cycle.session.labels.find("samples_per_step");
+  if (label == cycle.session.labels.end() || !steps.at("median_ns").is_number()) return nullptr;
+  const double samples = std::strtod(label->second.c_str(), nullptr);
+  const double median = steps.at("median_ns").get<double>();
+  if (samples <= 0 || median <= 0) return nullptr;
+  return samples * 1e9 / median;
+}
+
+Json SetAsideRows(const model::Cycle& cycle, const DeviceWork& work) {
+  Json out = Json::array();
+  for (const SetAside& s : work.set_aside()) {
+    const model::Kernel& kernel = cycle.kernels[s.kernel];
+    const bool known = kernel.shape < cycle.shapes.size();
+    out.push_back(
+        {{"name", known ? ValidUtf8(cycle.Text(cycle.shapes[kernel.shape].demangled)) : "unknown"},
+         {"begin_ns", kernel.begin_ns},
+         {"dur_ns", kernel.end_ns - kernel.begin_ns},
+         {"successors", s.successors},
+         {"why",
+          "its own stream began later kernels before it ended: the duration is not believable"}});
+  }
+  return out;
+}
+
+Json Losses(const model::Cycle& cycle) {
+  Json out = Json::object();
+  for (size_t i = 1; i < model::kActivityCount; ++i) {
+    const model::Balance& b = cycle.balance[i];
+    const uint64_t lost = b.dropped.value_or(0), invalid = b.invalid.value_or(0);
+    if (lost + invalid == 0) continue;
+    out[std::string(model::ActivityName(static_cast<Activity>(i)))] = {{"dropped", lost},
+                                                                       {"invalid", invalid}};
+  }
+  return out;
+}
+
+Json Notes(const model::Cycle& cycle) {
+  Json out = Json::array();
+  for (const model::Note& note : cycle.notes) {
+    out.push_back({{"code", ValidUtf8(note.code)}, {"text", ValidUtf8(note.text)}});
+  }
+  return out;
+}
+
+void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
+  using enum Activity;
+  const RangeWork ranges(cycle);
+  Absences absent(cycle);
+  out["devices"] = absent.Table("devices", {kKernel, kMemcpy, kMemset},
+                                [&] { return DeviceTable(cycle, work); });
+  out["collective_rule"] = kCollectiveRule;
+  out["kernels"] = absent.Table("kernels", {kKernel}, [&] { return KernelTable(cycle, work); });
+  out["graph_launches"] =
+      absent.Table("graph_launches", {kKernel}, [&] { return GraphLaunches(cycle); });
+  out["calls"] = absent.Table("calls", {kLaunch, kSync}, [&] { return CallTable(cycle); });
+  out["copies"] = absent.Table("copies", {kMemcpy}, [&] { return CopyTable(cycle); });
+  out["sets"] = absent.Table("sets", {kMemset}, [&] { return SetTable(cycle); });
+  out["ranges"] = absent.Table("ranges", {kNvtx}, [&] { return RangeTable(cycle, work, ranges); });
+  out["waits"] = absent.Table("waits", {kSync}, [&] { return WaitTable(cycle); });
+  out["streams"] = absent.Table("streams", {kKernel, kMemcpy, kMemset},
+                                [&] { return StreamTable(cycle, work); });
+  out["threads"] = ThreadTable(cycle);
+  out["absent"] = absent.Take();
+  out["set_aside"] = SetAsideRows(cycle, work);
+  out["readings"] = Readings(cycle, work, ranges, out.at("kernels"));
+}
+
+}  // namespace
+
+Json Summarize(const model::Cycle& cycle) {
+  const DeviceWork work(cycle);
+  Json out = {{"schema", "stepagent.summary/1"},
+              {"session", Session(cycle.session)},
+              {"cycle",
+               {{"index", cycle.index},
+                {"complete", cycle.complete},
+                {"ended", cycle.ended},
+                {"reason", TextOrNull(cycle.reason)}}},
+              {"gpu",
+               {{"status", cycle.gpu.status},
+                {"reason", TextOrNull(cycle.gpu.reason)},
+                {"reason_code", TextOrNull(cycle.gpu.reason_code)},
+                {"graph_level", TextOrNull(cycle.gpu.graph_level)}}},
+              {"window", Window(cycle)}};
+  out["steps"] = StepTable(cycle, work);
+  out["uncollected_steps"] = Uncollected(cycle);
+  out["examples_per_second"] = ExamplesPerSecond(cycle, out.at("steps"));
+  AddTables(cycle, work, out);
+  out["cost"] = CostOf(cycle);
+  out["losses"] = Losses(cycle);
+  out["notes"] = Notes(cycle);
+  return out;
+}
+
+std::string RenderSummaryText(const model::Cycle& cycle, size_t top) {
+  RenderOptions options;
+  options.top = top;
+  return RenderSummaryText(Summarize(cycle), options);
+}
+
+writers::WriteResult WriteSummary(const model::Cycle& cycle, const std::string& cycle_dir) {
+  const Json summary = Summarize(cycle);
+  writers::WriteResult result;
+  const std::pair<const char*, std::string> documents[] = {
+      {"summary.json", summary.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"},
+      {"summary.txt", RenderSummaryText(summary, {})}};
+  for (const auto& [name, text] : documents) {
+    writers::WrittenFile written{cycle_dir + "/" + name, "summary", 0, 0, ""};
+    result.error = writers::WriteWholeFile(written.path, text, &written.bytes, &written.sha256);
+    if (!result.error.empty()) return result;
+    result.files.push_back(std::move(written));
+  }
+  result.ok = true;
+  return result;
+}
+
+}  // namespace stepagent::analysis

@@ -1,0 +1,208 @@
+// summary.txt: the head, the figures per device, the readings, the tables.
+#include <algorithm>
+
+#include "collector/analysis/summary.h"
+#include "collector/analysis/table_text.h"
+#include "collector/analysis/text_format.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Time(const Json& value) {
+  return value.is_number() ? Duration(value.get<int64_t>()) : "-";
+}
+std::string Text(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+double Share(const Json& part, int64_t whole) {
+  return whole <= 0 || !part.is_number() ? 0 : part.get<double>() / double(whole);
+}
+// A labelled line; what does not fit goes below, under the text.
+std::string Line(const char* label, const std::string& text) {
+  constexpr size_t kIndent = 10;
+  return Wrap(PadRight(label, kIndent - 1) + " " + text, kTextColumns, kIndent) + "\n";
+}
+
+std::string Title(const Json& s) {
+  const Json& session = s.at("session");
+  std::string out = Fit(Text(session, "exe"), 40);
+  if (session.at("rank").is_number()) {
+    out += fmt::format("  rank {}", session.at("rank").get<int64_t>());
+    if (session.at("world_size").is_number())
+      out += fmt::format(" of {}", session.at("world_size").get<int64_t>());
+  }
+  if (!Text(session, "host").empty()) out += "  host " + Fit(Text(session, "host"), 24);
+  if (session.at("pid").get<uint64_t>() != 0)
+    out += fmt::format("  pid {}", session.at("pid").get<uint64_t>());
+  return out + fmt::format("  cycle {}\n", s.at("cycle").at("index").get<uint64_t>());
+}
+
+// What a reader must know before any figure: host only, partial, incomplete.
+std::string Warnings(const Json& s) {
+  std::string out;
+  const Json &gpu = s.at("gpu"), &cycle = s.at("cycle");
+  const std::string reason = Fit(Text(gpu, "reason"), 200);
+  if (Text(gpu, "status") == "unavailable") {
+    out += Line("HOST ONLY",
+                "no device data: " + (reason.empty() ? std::string("reason not known") : reason));
+  } else {
+    out += Line("gpu", Text(gpu, "status") + (reason.empty() ? "" : ": " + reason));
+  }
+  if (!cycle.at("complete").get<bool>()) {
+    const std::string why = Fit(Text(cycle, "reason"), 120);
+    out += Line("CUT SHORT", "ended by " + Text(cycle, "ended") +
+                                 (why.empty() ? "" : " (" + why + ")") +
+                                 "; figures hold what was recorded until then");
+  }
+  const Json& graphs = s.at("graph_launches");
+  if (graphs.is_object() && graphs.at("count").get<uint64_t>() > 0) {
+    out +=
+        Line("graphs",
+             fmt::format("{} CUDA graph launches hold {} (sum); the kernels inside are not listed "
+                         "(--graph node lists them)",
+                         Count(graphs.at("count").get<uint64_t>()), Time(graphs.at("total_ns"))));
+  }
+  return out;
+}
+
+std::string StepsLine(const Json& s) {
+  const Json& steps = s.at("steps");
+  const auto count = steps.at("count").get<uint64_t>(),
+             counted = steps.at("counted").get<uint64_t>();
+  std::string out = Line("window", Time(s.at("window").at("dur_ns")) + " of host time, " +
+                                       Count(count) + (count == 1 ? " step" : " steps"));
+  if (count == 0) return out + Line("steps", "none");
+  std::string text = fmt::format("median {}, {} to {} (n={})", Time(steps.at("median_ns")),
+                                 Time(steps.at("min_ns")), Time(steps.at("max_ns")), counted);
+  if (counted == 0) text = "no whole step to take a median of";
+  if (counted < count)
+    text += fmt::format("; {} left out (cut, or with the tracer's start)", count - counted);
+  out += Line("steps", text);
+  if (s.at("examples_per_second").is_number()) {
+    out += Line("rate", fmt::format("{:.4g} examples per second at the median step",
+                                    s.at("examples_per_second").get<double>()));
+  }
+  return out;
+}
+
+std::string GroupText(const Json& group) {
+  if (!group.at("median_ns").is_number()) return "not measured";
+  return fmt::format("{} (n={}, {} to {})", Time(group.at("median_ns")),
+                     group.at("steps").get<uint64_t>(), Time(group.at("min_ns")),
+                     Time(group.at("max_ns")));
+}
+
+std::string CostLines(const Json& s) {
+  const Json& cost = s.at("cost");
+  std::string out =
+      Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
+                       GroupText(cost.at("active")) + ", after " + GroupText(cost.at("after")) +
+                       "; other causes of a difference are not excluded");
+  if (cost.at("callback_ns").is_number() && cost.at("callbacks").is_number()) {
+    out += Line("",
+                fmt::format("{} in {} callbacks of ours, all threads", Time(cost.at("callback_ns")),
+                            Count(cost.at("callbacks").get<uint64_t>())));
+  }
+  return out;
+}
+
+std::string DeviceLines(const Json& s) {
+  if (!s.at("devices").is_array()) return "";
+  if (s.at("devices").empty()) return Line("device", "no device work was recorded");
+  std::string out;
+  const int64_t window = s.at("window").at("dur_ns").get<int64_t>();
+  for (const Json& d : s.at("devices")) {
+    const int64_t span = d.at("device_span").at("dur_ns").get<int64_t>();
+    const auto part = [&](const char* name, const char* key) {
+      return fmt::format("{} {} ({})", name, Time(d.at(key)), Percent(Share(d.at(key), span)));
+    };
+    const std::string name = Fit(Text(d, "name"), 40);
+    out += Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()).c_str(),
+                fmt::format("{}{}of its span of {} (first to last work): {}, {}", name,
+                            name.empty() ? "" : "; ", Duration(span), part("busy", "busy_ns"),
+                            part("idle", "idle_ns")));
+    out += Line("", fmt::format("{}, {}, {}, of them exposed {}", part("compute", "compute_ns"),
+                                part("copies", "copy_ns"), part("collectives", "collective_ns"),
+                                Time(d.at("exposed_collective_ns"))));
+    out += Line("", fmt::format("compute and copies at once {}; busy for {} of the window",
+                                Time(d.at("overlap_ns")),
+                                Percent(Share(d.at("busy_in_window_ns"), window))));
+  }
+  return out;
+}
+
+std::string LossLines(const Json& s) {
+  std::string out;
+  for (const auto& [kind, loss] : s.at("losses").items()) {
+    out += Line("LOST", fmt::format("{}: {} dropped, {} invalid", kind,
+                                    Count(loss.at("dropped").get<uint64_t>()),
+                                    Count(loss.at("invalid").get<uint64_t>())));
+  }
+  for (const Json& row : s.at("set_aside")) {
+    out += Line("set aside", fmt::format("{} of {}: {}", Fit(Text(row, "name"), 40),
+                                         Time(row.at("dur_ns")), Text(row, "why")));
+  }
+  for (const Json& note : s.at("notes")) {
+    out += Line("note", Fit(Text(note, "code"), 40) + ": " + Fit(Text(note, "text"), 300));
+  }
+  return out;
+}
+
+std::string LabelLine(const Json& s) {
+  std::string text;
+  for (const auto& [key, value] : s.at("session").at("labels").items()) {
+    text += (text.empty() ? "" : ", ") + Fit(key, 30) + "=" + Fit(value.get<std::string>(), 40);
+  }
+  return text.empty() ? "" : Line("labels", text);
+}
+
+std::string ReadingLines(const Json& s) {
+  const Json& readings = s.at("readings");
+  if (Text(s.at("gpu"), "status") == "unavailable") {
+    return "Readings\n  none: they need device data\n";
+  }
+  if (readings.empty()) return "Readings\n  nothing stands out by the rules of this version\n";
+  std::string out;
+  for (const Json& r : readings) {
+    out += out.empty() ? "Place to start\n" : "Then\n";
+    const auto line = [&](const char* label, const std::string& text) {
+      out += "  " + Wrap(PadRight(label, 11) + " " + text, kTextColumns - 2, 14) + "\n";
+    };
+    line("observed", Text(r, "observation"));
+    line("evidence", Text(r.at("evidence"), "text"));
+    line("perhaps", Text(r, "hypothesis"));
+    line("next check", Text(r, "next_check"));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string RenderSummaryText(const Json& summary, const RenderOptions& options) {
+  std::string out = Title(summary) + Warnings(summary);
+  if (!options.by.empty()) return out + "\n" + TableText(summary, options.by, options);
+  out += LabelLine(summary) + StepsLine(summary) + CostLines(summary) + DeviceLines(summary) +
+         LossLines(summary);
+  for (const std::string& file : options.files) out += "file      " + file + "\n";
+  out += "\n" + ReadingLines(summary);
+  for (const std::string_view table : {"step", "kernel", "range", "call", "copy", "wait"}) {
+    out += "\n" + TableText(summary, table, options);
+  }
+  return out;
+}
+
+std::string FirstReading(const Json& summary) {
+  const Json& readings = summary.at("readings");
+  if (readings.empty()) {
+    return Text(summary.at("gpu"), "status") == "unavailable" ? "no reading: no device data"
+                                                              : "nothing stands out";
+  }
+  return Text(readings.front(), "observation");
+}
+
+}  // namespace stepagent::analysis

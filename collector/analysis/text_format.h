@@ -1,0 +1,26 @@
+#pragma once
+// Numbers and names for people: three digits and a unit, plain text of a known width.
+//
+// Purpose: one way to print a duration, a size, a share and a foreign name, everywhere.
+// Thread rule: free functions.
+// Failure rule: cannot fail; control characters of names are shown as '?'.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace stepagent::analysis {
+
+[[nodiscard]] std::string Duration(int64_t ns);   // 1.23 ms
+[[nodiscard]] std::string Bytes(uint64_t bytes);  // 4.19 MB (powers of ten, as bandwidths are)
+[[nodiscard]] std::string Count(uint64_t count);  // 12,345
+[[nodiscard]] std::string Percent(double share);  // 12.3 %
+// One line of printable text, at most `width` columns; the middle of a longer name is left out.
+[[nodiscard]] std::string Fit(std::string_view name, size_t width);
+// Columns a terminal needs: code points, which is exact for all but wide and combining characters.
+[[nodiscard]] size_t Columns(std::string_view utf8);
+[[nodiscard]] std::string PadRight(std::string text, size_t width);
+[[nodiscard]] std::string PadLeft(std::string text, size_t width);
+// A paragraph broken at spaces, every line after the first indented.
+[[nodiscard]] std::string Wrap(std::string_view text, size_t width, size_t indent);
+
+}  // namespace stepagent::analysis
