@@ -205,9 +205,10 @@ TEST_F(Simulated, ServerServesAndEnds) {
 TEST_F(Simulated, ReplayIssuesEveryCall) {
   const Outcome run = ExecuteSimulated("replay '" STEPAGENT_TINY_RECORDING "'");
   EXPECT_EQ(run.status, 0) << run.output;
-  for (const char* line : {"cudaLaunchKernel: 10\n", "cudaLaunchKernelExC: 2\n",
-                           "cuLaunchKernel: 2\n", "cudaMemcpyAsync: 6\n", "cudaMemsetAsync: 4\n",
-                           "cudaStreamSynchronize: 2\n", "left out: cudaStreamIsCapturing: 2\n"}) {
+  for (const char* line :
+       {"cudaLaunchKernel: 10\n", "cudaLaunchKernelExC: 2\n", "cuLaunchKernel: 2\n",
+        "cudaMemcpyAsync: 6\n", "cudaMemsetAsync: 4\n", "cudaStreamSynchronize: 2\n",
+        "cudaGraphLaunch: 2\n", "left out: cudaStreamIsCapturing: 2\n"}) {
     EXPECT_NE(run.output.find(line), std::string::npos) << line << run.output;
   }
 }
@@ -317,6 +318,7 @@ TEST_F(Simulated, ReplayKeepsDurations) {
   auto kernels = ReadTap(tap).kernels;
   std::filesystem::remove(tap);
   EXPECT_EQ(kernels["20 triton_fused"], (std::vector<uint64_t>{12345, 12345}));
+  EXPECT_EQ(kernels["7 graph_second"], (std::vector<uint64_t>{21000, 21000}));
   EXPECT_EQ(kernels["7 late_kernel"], (std::vector<uint64_t>{300000, 300000}));
   EXPECT_EQ(kernels["7 void forward<float>(float*, int)"],
             (std::vector<uint64_t>{40125, 41125, 42125, 40125, 41125, 42125}));

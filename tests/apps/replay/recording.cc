@@ -13,22 +13,12 @@ namespace stepagent::replay {
 namespace {
 
 constexpr std::array<const char*, static_cast<size_t>(CallId::kCount)> kCallNames = {
-    "cudaLaunchKernel",
-    "cudaLaunchKernelExC",
-    "cudaLaunchCooperativeKernel",
-    "cuLaunchKernel",
-    "cuLaunchKernelEx",
-    "cudaMemcpyAsync",
-    "cudaMemcpy",
-    "cudaMemsetAsync",
-    "cudaMemset",
-    "cudaDeviceSynchronize",
-    "cudaStreamSynchronize",
-    "cudaEventSynchronize",
-    "cudaEventRecord",
-    "cudaEventQuery",
-    "cudaStreamWaitEvent",
-    "cudaStreamQuery",
+    "cudaLaunchKernel",      "cudaLaunchKernelExC",  "cudaLaunchCooperativeKernel",
+    "cuLaunchKernel",        "cuLaunchKernelEx",     "cudaGraphLaunch",
+    "cuGraphLaunch",         "cudaMemcpyAsync",      "cudaMemcpy",
+    "cudaMemsetAsync",       "cudaMemset",           "cudaDeviceSynchronize",
+    "cudaStreamSynchronize", "cudaEventSynchronize", "cudaEventRecord",
+    "cudaEventQuery",        "cudaStreamWaitEvent",  "cudaStreamQuery",
 };
 
 // "cudaMemcpyAsync_v3020" and "cudaLaunchKernel_ptsz" are the same calls to a replay.
@@ -107,7 +97,7 @@ class Loader {
         AddWork(event, MakeCopy(event));
         break;
       case Category::kSet:
-        AddWork(event, MakeTransfer(event));
+        AddWork(event, MakeSet(event));
         break;
       case Category::kAnnotation:
         AddAnnotation(event);
@@ -120,6 +110,10 @@ class Loader {
   Recording Finish();
 
  private:
+  struct Chain {  // the device work of one correlation
+    uint32_t first, last;
+  };
+
   void AddCall(const KinetoEvent& event) {
     const std::optional<CallId> id = FindCall(event.name);
     if (!id.has_value()) {
@@ -135,12 +129,13 @@ class Loader {
   }
 
   void AddWork(const KinetoEvent& event, const DeviceWork& work) {
-    const auto [entry, is_new] = work_of_.try_emplace(event.correlation, recording_.work.size());
-    if (is_new) {
-      recording_.work.push_back(work);
-    } else {
-      ++recording_.left_out["device work of graph launches"];
+    const auto index = static_cast<uint32_t>(recording_.work.size());
+    const auto [entry, is_new] = work_of_.try_emplace(event.correlation, Chain{index, index});
+    if (!is_new) {
+      recording_.work[entry->second.last].next = index;
+      entry->second.last = index;
     }
+    recording_.work.push_back(work);
   }
 
   DeviceWork MakeTransfer(const KinetoEvent& event) {
@@ -148,6 +143,12 @@ class Loader {
     work.duration_ns = static_cast<uint64_t>(std::max<int64_t>(event.duration_ns, 0));
     work.bytes = static_cast<uint64_t>(std::max<int64_t>(event.bytes, 0));
     work.stream = streams_.Add({event.device, event.stream});
+    return work;
+  }
+
+  DeviceWork MakeSet(const KinetoEvent& event) {
+    DeviceWork work = MakeTransfer(event);
+    work.is_set = true;
     return work;
   }
 
@@ -192,6 +193,7 @@ class Loader {
   }
 
   void JoinWork();
+  void CutChain(uint32_t work);
   void SortStreams();
   void PutMainThreadFirst();
   void StartAtZero();
@@ -202,7 +204,7 @@ class Loader {
   Table<Shape> shapes_{&recording_.shapes};
   Table<StreamKey> streams_{&recording_.streams};
   std::vector<int64_t> correlations_;  // of recording_.calls
-  std::unordered_map<int64_t, uint32_t> work_of_;
+  std::unordered_map<int64_t, Chain> work_of_;
   std::unordered_map<int64_t, uint32_t> thread_of_;
   uint32_t main_thread_ = 0;
 };
@@ -214,7 +216,8 @@ void Loader::JoinWork() {
     Call call = recording_.calls[i];
     const auto found = work_of_.find(correlations_[i]);
     if (found != work_of_.end() && !Waits(call.id)) {
-      call.work = found->second;
+      call.work = found->second.first;
+      if (!IsGraphLaunch(call.id)) CutChain(call.work);
       // A driver call inside a runtime call may carry its correlation: the first one has the work.
       work_of_.erase(found);
     }
@@ -226,6 +229,15 @@ void Loader::JoinWork() {
   }
   recording_.calls = std::move(kept);
   if (!work_of_.empty()) recording_.left_out["device work without a call"] += work_of_.size();
+}
+
+// Only a graph launch makes more than one piece of work.
+void Loader::CutChain(uint32_t work) {
+  for (uint32_t next = recording_.work[work].next; next != kNone;) {
+    ++recording_.left_out["further device work of one call"];
+    next = recording_.work[next].next;
+  }
+  recording_.work[work].next = kNone;
 }
 
 void Loader::SortStreams() {
@@ -279,7 +291,11 @@ Recording Loader::Finish() {
 
 const char* CallName(CallId call) { return kCallNames[static_cast<size_t>(call)]; }
 
-bool IsLaunch(CallId call) { return call <= CallId::kDriverLaunchKernelEx; }
+bool IsLaunch(CallId call) { return call <= CallId::kDriverGraphLaunch; }
+
+bool IsGraphLaunch(CallId call) {
+  return call == CallId::kGraphLaunch || call == CallId::kDriverGraphLaunch;
+}
 
 bool IsCopy(CallId call) { return call == CallId::kMemcpyAsync || call == CallId::kMemcpy; }
 

@@ -24,6 +24,8 @@ enum class CallId : uint8_t {
   kLaunchCooperativeKernel,
   kDriverLaunchKernel,
   kDriverLaunchKernelEx,
+  kGraphLaunch,
+  kDriverGraphLaunch,
   kMemcpyAsync,
   kMemcpy,
   kMemsetAsync,
@@ -40,7 +42,8 @@ enum class CallId : uint8_t {
 
 // The name of the call in a recording, and in the runtime.
 const char* CallName(CallId call);
-bool IsLaunch(CallId call);
+bool IsLaunch(CallId call);  // of a kernel or a graph
+bool IsGraphLaunch(CallId call);
 bool IsCopy(CallId call);
 bool IsSet(CallId call);
 bool Waits(CallId call);
@@ -58,15 +61,17 @@ struct DeviceWork {
   uint64_t bytes = 0;     // copies and sets
   uint32_t name = kNone;  // kernels: index into Recording::names
   uint32_t shape = kNone;
-  uint32_t stream = 0;  // index into Recording::streams
+  uint32_t stream = 0;    // index into Recording::streams
+  uint32_t next = kNone;  // further work of the same graph launch
+  bool is_set = false;
   Memory source = Memory::kDevice, target = Memory::kDevice;
 };
 
 struct Call {
-  int64_t begin_ns;
-  uint32_t thread;
-  uint32_t work;  // index into Recording::work, or kNone
-  CallId id;
+  int64_t begin_ns = 0;
+  uint32_t thread = 0;
+  uint32_t work = kNone;  // index into Recording::work
+  CallId id = CallId::kCount;
 };
 
 struct Annotation {

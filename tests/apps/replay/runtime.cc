@@ -47,6 +47,11 @@ Runtime Runtime::Open() {
   return api;
 }
 
+bool Runtime::HasCapture() const {
+  return cudaStreamBeginCapture != nullptr && cudaStreamEndCapture != nullptr &&
+         cudaGraphInstantiateWithFlags != nullptr && cudaGraphDestroy != nullptr;
+}
+
 bool Runtime::Has(CallId call) const {
   switch (call) {
     case CallId::kLaunchKernel:
@@ -59,6 +64,10 @@ bool Runtime::Has(CallId call) const {
       return cuLaunchKernel != nullptr;
     case CallId::kDriverLaunchKernelEx:
       return cuLaunchKernelEx != nullptr;
+    case CallId::kGraphLaunch:
+      return HasCapture() && cudaGraphLaunch != nullptr;
+    case CallId::kDriverGraphLaunch:
+      return HasCapture() && cuGraphLaunch != nullptr;
     case CallId::kMemcpyAsync:
       return cudaMemcpyAsync != nullptr;
     case CallId::kMemcpy:

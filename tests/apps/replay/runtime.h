@@ -13,16 +13,18 @@
 
 namespace stepagent::replay {
 
-#define REPLAY_RUNTIME_FUNCTIONS(X)                                                               \
-  X(cudaGetDeviceCount)                                                                           \
-  X(cudaSetDevice)                                                                                \
-  X(cudaFree) X(cudaMalloc) X(cudaMallocHost) X(cudaMallocManaged) X(cudaStreamCreateWithFlags)   \
-      X(cudaStreamDestroy) X(cudaEventCreateWithFlags) X(cudaLaunchKernel) X(cudaLaunchKernelExC) \
-          X(cudaLaunchCooperativeKernel) X(cudaMemcpyAsync) X(cudaMemcpy) X(cudaMemsetAsync)      \
-              X(cudaMemset) X(cudaDeviceSynchronize) X(cudaStreamSynchronize)                     \
-                  X(cudaEventSynchronize) X(cudaEventRecord) X(cudaEventQuery)                    \
-                      X(cudaStreamWaitEvent) X(cudaStreamQuery) X(cudaGetErrorName)
-#define REPLAY_DRIVER_FUNCTIONS(X) X(cuLaunchKernel) X(cuLaunchKernelEx)
+// clang-format off
+#define REPLAY_RUNTIME_FUNCTIONS(X)                                                             \
+  X(cudaGetDeviceCount) X(cudaSetDevice) X(cudaFree) X(cudaMalloc) X(cudaMallocHost)            \
+  X(cudaMallocManaged) X(cudaStreamCreateWithFlags) X(cudaStreamDestroy)                        \
+  X(cudaEventCreateWithFlags) X(cudaLaunchKernel) X(cudaLaunchKernelExC)                        \
+  X(cudaLaunchCooperativeKernel) X(cudaMemcpyAsync) X(cudaMemcpy) X(cudaMemsetAsync)            \
+  X(cudaMemset) X(cudaDeviceSynchronize) X(cudaStreamSynchronize) X(cudaEventSynchronize)       \
+  X(cudaEventRecord) X(cudaEventQuery) X(cudaStreamWaitEvent) X(cudaStreamQuery)                \
+  X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaGraphInstantiateWithFlags)            \
+  X(cudaGraphDestroy) X(cudaGraphLaunch) X(cudaGetErrorName)
+#define REPLAY_DRIVER_FUNCTIONS(X) X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuGraphLaunch)
+// clang-format on
 
 struct Runtime {
 #define REPLAY_FIELD(name) decltype(&::name) name = nullptr;
@@ -36,6 +38,7 @@ struct Runtime {
 
   static Runtime Open();
   bool Has(CallId call) const;
+  bool HasCapture() const;
 };
 
 // Throws with the call's name when `result` is an error.

@@ -33,6 +33,7 @@ Stage::Stage(const Runtime& runtime, const Recording& recording)
   MakeStreams();
   MakeMemory();
   MakeKernels();
+  MakeGraphs();
 }
 
 // A rank's recording may name any device of its host; here the first one there is stands for it.
@@ -91,6 +92,45 @@ void Stage::MakeKernels() {
   }
 }
 
+// Before the replay, so that no capture falls into it. Every launch has durations of its own and so
+// a graph of its own.
+void Stage::MakeGraphs() {
+  cudaStream_t stream = nullptr;
+  for (const Call& call : recording_.calls) {
+    if (!IsGraphLaunch(call.id)) continue;
+    if (stream == nullptr) {
+      Check(runtime_, runtime_.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+            "cudaStreamCreateWithFlags");
+    }
+    graphs_[call.work] = CaptureGraph(call.work, stream);
+  }
+  if (stream != nullptr) {
+    Check(runtime_, runtime_.cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+}
+
+cudaGraphExec_t Stage::CaptureGraph(uint32_t work, cudaStream_t stream) const {
+  Check(runtime_, runtime_.cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
+  for (uint32_t node = work; node != kNone; node = recording_.work[node].next) {
+    const DeviceWork& item = recording_.work[node];
+    runtime_.next_duration_ns(item.duration_ns);
+    if (item.name != kNone) {
+      IssueLaunch({.id = CallId::kLaunchKernel}, item, stream);
+    } else {
+      IssueTransfer({.id = item.is_set ? CallId::kMemsetAsync : CallId::kMemcpyAsync}, item,
+                    stream);
+    }
+  }
+  cudaGraph_t graph = nullptr;
+  Check(runtime_, runtime_.cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t exec = nullptr;
+  Check(runtime_, runtime_.cudaGraphInstantiateWithFlags(&exec, graph, 0),
+        "cudaGraphInstantiateWithFlags");
+  Check(runtime_, runtime_.cudaGraphDestroy(graph), "cudaGraphDestroy");
+  return exec;
+}
+
 Actor Stage::MakeActor() const {
   Check(runtime_, runtime_.cudaSetDevice(0), "cudaSetDevice");
   Actor actor;
@@ -109,13 +149,23 @@ void Stage::Issue(const Call& call, Actor& actor) const {
   const DeviceWork& work = call.work == kNone ? kNothing : recording_.work[call.work];
   if (call.work != kNone) {
     actor.stream = streams_[work.stream];
-    runtime_.next_duration_ns(work.duration_ns);
+    if (!IsGraphLaunch(call.id)) runtime_.next_duration_ns(work.duration_ns);
   }
-  if (IsLaunch(call.id)) {
+  if (IsGraphLaunch(call.id)) {
+    IssueGraph(call, actor.stream);
+  } else if (IsLaunch(call.id)) {
     IssueLaunch(call, work, actor.stream);
   } else {
     IssueTransfer(call, work, actor.stream);
   }
+}
+
+void Stage::IssueGraph(const Call& call, cudaStream_t stream) const {
+  const cudaGraphExec_t exec = graphs_.at(call.work);
+  const int result = call.id == CallId::kGraphLaunch
+                         ? static_cast<int>(runtime_.cudaGraphLaunch(exec, stream))
+                         : static_cast<int>(runtime_.cuGraphLaunch(exec, stream));
+  Check(runtime_, static_cast<cudaError_t>(result), CallName(call.id));
 }
 
 int Stage::IssueDriverLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const {

@@ -4,6 +4,7 @@
 // Failure rule: a failing call throws std::runtime_error with its name.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "recording.h"
@@ -29,9 +30,12 @@ class Stage {
   void MakeStreams();
   void MakeMemory();
   void MakeKernels();
+  void MakeGraphs();
+  cudaGraphExec_t CaptureGraph(uint32_t work, cudaStream_t stream) const;
   int DeviceOf(int64_t recorded) const;
   cudaStream_t MakeStream(int64_t recorded) const;
 
+  void IssueGraph(const Call& call, cudaStream_t stream) const;
   void IssueLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
   int IssueDriverLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
   int IssueRuntimeLaunch(const Call& call, const DeviceWork& work, cudaStream_t stream) const;
@@ -41,8 +45,9 @@ class Stage {
   const Runtime& runtime_;
   const Recording& recording_;
   int device_count_ = 0;
-  std::vector<cudaStream_t> streams_;  // of recording_.streams
-  std::vector<void*> kernels_;         // of recording_.names; null where no kernel has that name
+  std::vector<cudaStream_t> streams_;                     // of recording_.streams
+  std::unordered_map<uint32_t, cudaGraphExec_t> graphs_;  // by the first work of the launch
+  std::vector<void*> kernels_;  // of recording_.names; null where no kernel has that name
   std::array<void*, static_cast<size_t>(Memory::kCount)> sources_{}, targets_{};
 };
 

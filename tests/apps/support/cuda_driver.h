@@ -16,23 +16,22 @@ extern "C" {
 
 // cuda.h maps a base name onto its current version (cuMemAlloc onto cuMemAlloc_v2). The list is
 // expanded through that mapping, so field, type and looked-up symbol always agree.
-#define DRIVER_FUNCTIONS(X)                                                                      \
-  X(cuInit)                                                                                      \
-  X(cuDriverGetVersion)                                                                          \
-  X(cuGetErrorName) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName)                        \
-      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent)                \
-          X(cuCtxGetCurrent) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction)      \
-              X(cuModuleUnload) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost)    \
-                  X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)      \
-                      X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuMemsetD32Async)                \
-                          X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize)            \
-                              X(cuStreamWaitEvent) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
-                                  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)            \
-                                      X(cuEventSynchronize) X(cuLaunchKernel) X(cuGraphCreate)   \
-                                          X(cuGraphAddKernelNode) X(cuGraphInstantiateWithFlags) \
-                                              X(cuGraphLaunch) X(cuGraphExecDestroy)             \
-                                                  X(cuGraphDestroy) X(cuProfilerStart)           \
-                                                      X(cuProfilerStop)
+// clang-format off
+#define DRIVER_FUNCTIONS(X)                                                                    \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGetCount) X(cuDeviceGet)         \
+  X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease)                  \
+  X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxSynchronize)                                    \
+  X(cuModuleLoadData) X(cuModuleGetFunction) X(cuModuleUnload)                                 \
+  X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost)                                \
+  X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)                    \
+  X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuMemsetD32Async)                                  \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamWaitEvent)             \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture)                                                \
+  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize)                    \
+  X(cuLaunchKernel) X(cuGraphCreate) X(cuGraphAddKernelNode) X(cuGraphInstantiateWithFlags)    \
+  X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy)                                     \
+  X(cuProfilerStart) X(cuProfilerStop)
+// clang-format on
 
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);

@@ -53,6 +53,11 @@ def step(number, base):
     call("cudaMemcpyAsync", 1, base + 2700, c + 34)
     copy("DtoH (Device -> Pinned)", 7, base + 2800, 5, c + 34, 8)
     call("cudaStreamSynchronize", 1, base + 2900, c + 35, 100)
+    call("cudaGraphLaunch", 1, base + 3100, c + 36)
+    kernel("graph_first", 7, base + 3200, 20, c + 36)
+    kernel("graph_second", 7, base + 3220, 21, c + 36)
+    event("gpu_memset", "Memset (Device)", 7, base + 3250, 2, device=0, stream=7, context=1,
+          correlation=c + 36, bytes=512)
     # Launched in this step, runs after its end.
     call("cudaLaunchKernel", 1, base + 3990, c + 40)
     kernel("late_kernel", 7, base + 4500, 300, c + 40)
