@@ -60,7 +60,7 @@ struct DeviceOp {
   uint32_t registers_per_thread;
   uint32_t static_shared_bytes;
   uint32_t dynamic_shared_bytes;
-  uint8_t copy_kind;  // CUpti_ActivityMemcpyKind
+  uint8_t copy_kind;    // CUpti_ActivityMemcpyKind
   uint8_t source_kind;  // CUpti_ActivityMemoryKind
   uint8_t target_kind;
   uint8_t flags;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/faults.h"
 #include "common/settings.h"
 
 namespace stepagent::sim {
@@ -84,8 +85,22 @@ CounterSlot* FindSlot(CounterTable& table, const char* name, bool make) {
   return nullptr;
 }
 
+// The call log ends with what CUDA did: one line for each counter of calls.
+void LogCounters() {
+  if (!HasCallLog()) return;
+  for (const CounterSlot& slot : Table().slots) {
+    if (slot.state.load(std::memory_order_acquire) != 2) continue;
+    if (strncmp(slot.name, "cuda.", 5) != 0) continue;
+    char text[96];
+    snprintf(text, sizeof(text), "total %s %llu", slot.name,
+             static_cast<unsigned long long>(slot.value.load(std::memory_order_relaxed)));
+    LogText(text);
+  }
+}
+
 void WriteAtExit() {
   const std::string stats = SettingText("STATS");
+  LogCounters();
   if (!stats.empty() && WriteCounters(ExpandPath(stats)) != 0) {
     fprintf(stderr, "stepagent-sim: %s cannot be written\n", stats.c_str());
   }

@@ -32,7 +32,8 @@ struct FaultScript {
 
 Fault ParseFault(const std::string& text) {
   const size_t equals = text.find('=');
-  if (equals == std::string::npos) Violation("STEPAGENT_SIM_FAULTS: '%s' lacks =code", text.c_str());
+  if (equals == std::string::npos)
+    Violation("STEPAGENT_SIM_FAULTS: '%s' lacks =code", text.c_str());
   Fault fault{.pattern = text.substr(0, equals)};
   char* end = nullptr;
   fault.code = static_cast<int>(strtol(text.c_str() + equals + 1, &end, 10));
@@ -94,9 +95,9 @@ void LogCall(const char* function, int result) {
 void LogText(const char* text) {
   if (!HasCallLog()) return;
   char line[256];
-  const int size = snprintf(line, sizeof(line), "%lld %d %ld %s\n",
-                            static_cast<long long>(MonotonicNs()), static_cast<int>(getpid()),
-                            static_cast<long>(syscall(SYS_gettid)), text);
+  const int size =
+      snprintf(line, sizeof(line), "%lld %d %ld %s\n", static_cast<long long>(MonotonicNs()),
+               static_cast<int>(getpid()), static_cast<long>(syscall(SYS_gettid)), text);
   // No descriptor is kept: programs under test close and replace all of theirs.
   const int fd = open(LogPath().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return;

@@ -2,7 +2,7 @@
 //
 // STEPAGENT_SIM_FAULTS="name=code[@first][xcount];..." makes a function (shell pattern) return a
 // code from its first-th call on, count times (default: from the first call, for ever). It serves
-// cu*, cuda* and cupti* functions alike. STEPAGENT_SIM_LOG=<file> gets one line per CUPTI call.
+// cu* and cupti* functions; the runtime's follow from the driver's. STEPAGENT_SIM_LOG=<file> gets one line per CUPTI call.
 //
 // Threads: any. Failure: a script that does not parse ends the program with a message.
 #pragma once

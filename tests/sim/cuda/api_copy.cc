@@ -13,10 +13,8 @@ void* At(CUdeviceptr pointer) { return reinterpret_cast<void*>(pointer); }
 
 CUresult CopyFlat(void* target, const void* source, size_t bytes, CUstream handle, bool per_thread,
                   bool is_synchronous) {
-  CopyRequest request{.target = target,
-                      .source = source,
-                      .row_bytes = bytes,
-                      .is_synchronous = is_synchronous};
+  CopyRequest request{
+      .target = target, .source = source, .row_bytes = bytes, .is_synchronous = is_synchronous};
   const CUresult result = ResolveStream(handle, per_thread, &request.stream);
   if (result != CUDA_SUCCESS) return result;
   return bytes == 0 ? CUDA_SUCCESS : Copy(request);
@@ -142,13 +140,14 @@ SIM_STREAM_API(cuMemcpyDtoHAsync_v2,
 SIM_STREAM_API(cuMemcpyDtoDAsync_v2,
                (CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream),
                (dstDevice, srcDevice, ByteCount, hStream),
-               return CopyFlat(At(dstDevice), At(srcDevice), ByteCount, hStream, per_thread, false);)
+               return CopyFlat(At(dstDevice), At(srcDevice), ByteCount, hStream, per_thread,
+                               false);)
 SIM_STREAM_API(cuMemcpyAsync,
                (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream),
                (dst, src, ByteCount, hStream),
                return CopyFlat(At(dst), At(src), ByteCount, hStream, per_thread, false);)
-SIM_STREAM_API(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* pCopy, CUstream hStream),
-               (pCopy, hStream), return Copy2D(pCopy, hStream, per_thread, false);)
+SIM_STREAM_API(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* pCopy, CUstream hStream), (pCopy, hStream),
+               return Copy2D(pCopy, hStream, per_thread, false);)
 SIM_STREAM_API(cuMemcpyPeerAsync,
                (CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                 CUcontext srcContext, size_t ByteCount, CUstream hStream),
@@ -156,12 +155,12 @@ SIM_STREAM_API(cuMemcpyPeerAsync,
                return CopyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream,
                                per_thread, false);)
 
-SIM_PTDS_API(cuMemsetD8_v2, (CUdeviceptr dstDevice, unsigned char uc, size_t N),
-             (dstDevice, uc, N), return SetFlat(dstDevice, uc, 1, N, nullptr, per_thread, true);)
+SIM_PTDS_API(cuMemsetD8_v2, (CUdeviceptr dstDevice, unsigned char uc, size_t N), (dstDevice, uc, N),
+             return SetFlat(dstDevice, uc, 1, N, nullptr, per_thread, true);)
 SIM_PTDS_API(cuMemsetD16_v2, (CUdeviceptr dstDevice, unsigned short us, size_t N),
              (dstDevice, us, N), return SetFlat(dstDevice, us, 2, N, nullptr, per_thread, true);)
-SIM_PTDS_API(cuMemsetD32_v2, (CUdeviceptr dstDevice, unsigned int ui, size_t N),
-             (dstDevice, ui, N), return SetFlat(dstDevice, ui, 4, N, nullptr, per_thread, true);)
+SIM_PTDS_API(cuMemsetD32_v2, (CUdeviceptr dstDevice, unsigned int ui, size_t N), (dstDevice, ui, N),
+             return SetFlat(dstDevice, ui, 4, N, nullptr, per_thread, true);)
 SIM_STREAM_API(cuMemsetD8Async,
                (CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream),
                (dstDevice, uc, N, hStream),

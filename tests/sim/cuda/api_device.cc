@@ -175,8 +175,8 @@ SIM_API(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice dev), (bytes, dev), {
   *bytes = DeviceAt(dev)->total_bytes;
   return CUDA_SUCCESS;
 })
-SIM_API(cuDeviceGetAttribute, (int* pi, CUdevice_attribute attrib, CUdevice dev),
-        (pi, attrib, dev), {
+SIM_API(cuDeviceGetAttribute, (int* pi, CUdevice_attribute attrib, CUdevice dev), (pi, attrib, dev),
+        {
           if (DeviceAt(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
           if (pi == nullptr) return CUDA_ERROR_INVALID_VALUE;
           *pi = 0;
@@ -326,13 +326,11 @@ SIM_API(cuCtxGetLimit, (size_t * pvalue, CUlimit limit), (pvalue, limit), {
 })
 SIM_API(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value), return CUDA_SUCCESS;)
 SIM_API(cuCtxSetCacheConfig, (CUfunc_cache config), (config), return CUDA_SUCCESS;)
-SIM_API(cuCtxEnablePeerAccess, (CUcontext peerContext, unsigned int Flags), (peerContext, Flags), {
-  return ToContext(peerContext) == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
-})
-SIM_API(cuCtxDisablePeerAccess, (CUcontext peerContext), (peerContext), {
-  return ToContext(peerContext) == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
-})
-SIM_API0(cuProfilerStart, return CurrentContext() == nullptr ? CUDA_ERROR_INVALID_CONTEXT
-                                                             : CUDA_SUCCESS;)
-SIM_API0(cuProfilerStop, return CurrentContext() == nullptr ? CUDA_ERROR_INVALID_CONTEXT
-                                                            : CUDA_SUCCESS;)
+SIM_API(cuCtxEnablePeerAccess, (CUcontext peerContext, unsigned int Flags), (peerContext, Flags),
+        { return ToContext(peerContext) == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS; })
+SIM_API(cuCtxDisablePeerAccess, (CUcontext peerContext), (peerContext),
+        { return ToContext(peerContext) == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS; })
+SIM_API0(cuProfilerStart,
+         return CurrentContext() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;)
+SIM_API0(cuProfilerStop,
+         return CurrentContext() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;)

@@ -104,8 +104,8 @@ CUresult CaptureInfo(CUstream handle, bool per_thread, CUstreamCaptureStatus* st
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   }
-  *status = capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *status =
+      capture->is_invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (id != nullptr) *id = capture->id;
   if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(capture->graph);
   if (dependencies != nullptr) {
@@ -300,8 +300,8 @@ SIM_API(cuGraphExecUpdate_v2,
         (hGraphExec, hGraph, resultInfo), {
           const CUresult result = Update(ToExec(hGraphExec), ToGraph(hGraph));
           if (resultInfo != nullptr) {
-            resultInfo->result = result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS
-                                                        : CU_GRAPH_EXEC_UPDATE_ERROR;
+            resultInfo->result =
+                result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR;
           }
           return result;
         })

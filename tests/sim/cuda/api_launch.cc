@@ -104,12 +104,10 @@ SIM_API(cuModuleGetGlobal_v2, (CUdeviceptr * dptr, size_t* bytes, CUmodule hmod,
 SIM_API(cuFuncGetAttribute, (int* pi, CUfunction_attribute attrib, CUfunction hfunc),
         (pi, attrib, hfunc), return FunctionAttribute(pi, attrib, hfunc);)
 SIM_API(cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
-        (hfunc, attrib, value), {
-          return ToFunction(hfunc) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-        })
-SIM_API(cuFuncSetCacheConfig, (CUfunction hfunc, CUfunc_cache config), (hfunc, config), {
-  return ToFunction(hfunc) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-})
+        (hfunc, attrib, value),
+        { return ToFunction(hfunc) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; })
+SIM_API(cuFuncSetCacheConfig, (CUfunction hfunc, CUfunc_cache config), (hfunc, config),
+        { return ToFunction(hfunc) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; })
 SIM_API(cuFuncGetModule, (CUmodule * hmod, CUfunction hfunc), (hmod, hfunc), {
   const Function* function = ToFunction(hfunc);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -118,7 +116,8 @@ SIM_API(cuFuncGetModule, (CUmodule * hmod, CUfunction hfunc), (hmod, hfunc), {
 })
 SIM_API(cuOccupancyMaxActiveBlocksPerMultiprocessor,
         (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize),
-        (numBlocks, func, blockSize, dynamicSMemSize), return Occupancy(numBlocks, func, blockSize);)
+        (numBlocks, func, blockSize, dynamicSMemSize),
+        return Occupancy(numBlocks, func, blockSize);)
 SIM_API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
         (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize,
          unsigned int flags),
@@ -126,10 +125,8 @@ SIM_API(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
         return Occupancy(numBlocks, func, blockSize);)
 SIM_API(cuOccupancyMaxPotentialBlockSize,
         (int* minGridSize, int* blockSize, CUfunction func,
-         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize,
-         int blockSizeLimit),
-        (minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
-         blockSizeLimit),
+         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit),
+        (minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit),
         {
           if (ToFunction(func) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
           *minGridSize = 216;
@@ -168,14 +165,11 @@ SIM_API(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kern
   *pFunc = reinterpret_cast<CUfunction>(kernel);
   return CUDA_SUCCESS;
 })
-SIM_API(cuKernelGetAttribute,
-        (int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev),
+SIM_API(cuKernelGetAttribute, (int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev),
         (pi, attrib, kernel, dev), return FunctionAttribute(pi, attrib, kernel);)
-SIM_API(cuKernelSetAttribute,
-        (CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev),
-        (attrib, val, kernel, dev), {
-          return ToFunction(kernel) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-        })
+SIM_API(cuKernelSetAttribute, (CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev),
+        (attrib, val, kernel, dev),
+        { return ToFunction(kernel) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS; })
 #endif
 #if CUDA_VERSION >= 12030
 SIM_API(cuFuncGetName, (const char** name, CUfunction hfunc), (name, hfunc), {
@@ -188,46 +182,41 @@ SIM_API(cuKernelGetName, (const char** name, CUkernel hfunc), (name, hfunc), {
 })
 #endif
 
-#define SIM_LAUNCH_KERNEL(name, is_per_thread)                                                   \
-  SIM_LAUNCH_API(name,                                                                           \
-                 (CUfunction f, unsigned int gridDimX, unsigned int gridDimY,                    \
-                  unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,         \
-                  unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,         \
-                  void** kernelParams, void** extra),                                            \
-                 (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,              \
-                  sharedMemBytes, hStream, kernelParams, extra),                                 \
-                 SymbolOf(f),                                                                    \
-                 return Launch(f,                                                                \
-                               {{gridDimX, gridDimY, gridDimZ},                                  \
-                                {blockDimX, blockDimY, blockDimZ},                               \
-                                sharedMemBytes},                                                 \
-                               hStream, is_per_thread);)
+#define SIM_LAUNCH_KERNEL(name, is_per_thread)                                                    \
+  SIM_LAUNCH_API(                                                                                 \
+      name,                                                                                       \
+      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
+       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
+       unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra),         \
+      (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
+       kernelParams, extra),                                                                      \
+      SymbolOf(f),                                                                                \
+      return Launch(                                                                              \
+          f, {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes}, \
+          hStream, is_per_thread);)
 SIM_LAUNCH_KERNEL(cuLaunchKernel, false)
 SIM_LAUNCH_KERNEL(cuLaunchKernel_ptsz, true)
 
-#define SIM_LAUNCH_COOPERATIVE(name, is_per_thread)                                              \
-  SIM_LAUNCH_API(name,                                                                           \
-                 (CUfunction f, unsigned int gridDimX, unsigned int gridDimY,                    \
-                  unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,         \
-                  unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,         \
-                  void** kernelParams),                                                          \
-                 (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,              \
-                  sharedMemBytes, hStream, kernelParams),                                        \
-                 SymbolOf(f),                                                                    \
-                 return Launch(f,                                                                \
-                               {{gridDimX, gridDimY, gridDimZ},                                  \
-                                {blockDimX, blockDimY, blockDimZ},                               \
-                                sharedMemBytes},                                                 \
-                               hStream, is_per_thread);)
+#define SIM_LAUNCH_COOPERATIVE(name, is_per_thread)                                               \
+  SIM_LAUNCH_API(                                                                                 \
+      name,                                                                                       \
+      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
+       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
+       unsigned int sharedMemBytes, CUstream hStream, void** kernelParams),                       \
+      (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, \
+       kernelParams),                                                                             \
+      SymbolOf(f),                                                                                \
+      return Launch(                                                                              \
+          f, {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes}, \
+          hStream, is_per_thread);)
 SIM_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel, false)
 SIM_LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
 
-#define SIM_LAUNCH_EX(name, is_per_thread)                                                       \
-  SIM_LAUNCH_API(name,                                                                           \
-                 (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), \
-                 (config, f, kernelParams, extra), SymbolOf(f),                                  \
-                 return config == nullptr                                                        \
-                            ? CUDA_ERROR_INVALID_VALUE                                           \
-                            : Launch(f, ShapeOf(*config), config->hStream, is_per_thread);)
+#define SIM_LAUNCH_EX(name, is_per_thread)                                                   \
+  SIM_LAUNCH_API(                                                                            \
+      name, (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), \
+      (config, f, kernelParams, extra), SymbolOf(f),                                         \
+      return config == nullptr ? CUDA_ERROR_INVALID_VALUE                                    \
+                               : Launch(f, ShapeOf(*config), config->hStream, is_per_thread);)
 SIM_LAUNCH_EX(cuLaunchKernelEx, false)
 SIM_LAUNCH_EX(cuLaunchKernelEx_ptsz, true)

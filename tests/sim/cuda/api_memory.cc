@@ -146,8 +146,8 @@ SIM_API(cuMemAllocHost_v2, (void** pp, size_t bytesize), (pp, bytesize),
 SIM_API(cuMemHostAlloc, (void** pp, size_t bytesize, unsigned int Flags), (pp, bytesize, Flags),
         return Allocate(MemoryKind::kPinned, bytesize, nullptr, pp);)
 SIM_API(cuMemFreeHost, (void* p), (p), return Free(reinterpret_cast<uintptr_t>(p));)
-SIM_API(cuMemHostRegister, (void* p, size_t bytesize, unsigned int Flags),
-        (p, bytesize, Flags), return RegisterHost(p, bytesize);)
+SIM_API(cuMemHostRegister, (void* p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags),
+        return RegisterHost(p, bytesize);)
 SIM_API(cuMemHostRegister_v2, (void* p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags),
         return RegisterHost(p, bytesize);)
 SIM_API(cuMemHostUnregister, (void* p), (p), return UnregisterHost(p);)
@@ -182,8 +182,7 @@ SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * pbase, size_t* psize, CUdevicept
 SIM_API(cuPointerGetAttribute, (void* data, CUpointer_attribute attribute, CUdeviceptr ptr),
         (data, attribute, ptr), return PointerAttribute(data, attribute, ptr);)
 SIM_API(cuPointerGetAttributes,
-        (unsigned int numAttributes, CUpointer_attribute* attributes, void** data,
-         CUdeviceptr ptr),
+        (unsigned int numAttributes, CUpointer_attribute* attributes, void** data, CUdeviceptr ptr),
         (numAttributes, attributes, data, ptr), {
           for (unsigned i = 0; i < numAttributes; ++i) {
             // Unlike the single form, unknown pointers answer zeros and success.

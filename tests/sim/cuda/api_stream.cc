@@ -134,8 +134,7 @@ CUresult QueryEvent(CUevent handle) {
   const auto* event = HandleCast<Event>(handle, kEventMagic);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
-  return !event->is_recorded || event->at_ns <= MonotonicNs() ? CUDA_SUCCESS
-                                                              : CUDA_ERROR_NOT_READY;
+  return !event->is_recorded || event->at_ns <= MonotonicNs() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult SynchronizeEvent(CUevent handle) {
@@ -191,7 +190,8 @@ void RunStreamCallback(void* data) {
 SIM_API(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags),
         return NewStream(Flags, 0, phStream);)
 SIM_API(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
-        (phStream, flags, priority), return NewStream(flags, std::clamp(priority, -5, 0), phStream);)
+        (phStream, flags, priority),
+        return NewStream(flags, std::clamp(priority, -5, 0), phStream);)
 SIM_API(cuStreamDestroy, (CUstream hStream), (hStream), return DestroyStream(hStream);)
 SIM_API(cuStreamDestroy_v2, (CUstream hStream), (hStream), return DestroyStream(hStream);)
 SIM_STREAM_API(cuStreamSynchronize, (CUstream hStream), (hStream),
@@ -213,8 +213,8 @@ SIM_STREAM_API(cuStreamGetFlags, (CUstream hStream, unsigned int* flags), (hStre
   return result;
 })
 #if CUDA_VERSION >= 12000
-SIM_STREAM_API(cuStreamGetId, (CUstream hStream, unsigned long long* streamId),
-               (hStream, streamId), {
+SIM_STREAM_API(cuStreamGetId, (CUstream hStream, unsigned long long* streamId), (hStream, streamId),
+               {
                  Stream* stream = nullptr;
                  const CUresult result = ResolveStream(hStream, per_thread, &stream);
                  if (result == CUDA_SUCCESS) *streamId = stream->id;

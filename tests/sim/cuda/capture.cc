@@ -38,8 +38,7 @@ void LeaveCapture(Context& context, const Capture* capture) {
 
 CUresult CaptureOp(Stream& stream, const DeviceOp& op, int64_t duration_ns, const Effect& effect) {
   if (stream.capture->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  GraphNode* node =
-      AddNode(stream.capture->graph, NodeTypeOf(op.type), stream.capture_front);
+  GraphNode* node = AddNode(stream.capture->graph, NodeTypeOf(op.type), stream.capture_front);
   node->op = op;
   node->duration_ns = duration_ns;
   node->effect = effect;

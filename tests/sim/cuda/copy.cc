@@ -198,9 +198,9 @@ CUresult Copy(const CopyRequest& request) {
   const CUresult result = SubmitOp(*request.stream, op, duration_ns, effect, &end_ns);
   if (result != CUDA_SUCCESS) return result;
   // A copy to pageable memory makes even the asynchronous call wait, as on real devices.
-  const bool waits = request.is_synchronous ||
-                     (op.copy_kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH &&
-                      op.target_kind == static_cast<uint8_t>(MemoryKind::kPageable));
+  const bool waits =
+      request.is_synchronous || (op.copy_kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH &&
+                                 op.target_kind == static_cast<uint8_t>(MemoryKind::kPageable));
   if (waits) SleepUntil(end_ns);
   return CUDA_SUCCESS;
 }

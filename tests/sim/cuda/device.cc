@@ -11,7 +11,7 @@
 namespace stepagent::sim {
 namespace {
 
-constexpr uint32_t kNullStreamId = 7;     // what real contexts have
+constexpr uint32_t kNullStreamId = 7;  // what real contexts have
 constexpr uint32_t kFirstStreamId = 13;
 
 std::set<Context*>& LiveContexts() {

@@ -14,7 +14,13 @@
 namespace stepagent::sim {
 
 // CUpti_ActivityMemoryKind.
-enum class MemoryKind : uint8_t { kUnknown = 0, kPageable = 1, kPinned = 2, kDevice = 3, kManaged = 5 };
+enum class MemoryKind : uint8_t {
+  kUnknown = 0,
+  kPageable = 1,
+  kPinned = 2,
+  kDevice = 3,
+  kManaged = 5
+};
 
 struct PointerInfo {
   MemoryKind kind = MemoryKind::kPageable;

@@ -73,16 +73,26 @@ struct Introduced {
   int version;
 };
 constexpr Introduced kIntroduced[] = {
-    {"cuMemAllocAsync", 11020},   {"cuMemFreeAsync", 11020},
-    {"cuMemAllocFromPoolAsync", 11020}, {"cuDeviceGetDefaultMemPool", 11020},
-    {"cuEventRecordWithFlags", 11010},  {"cuGraphUpload", 11010},
-    {"cuLaunchKernelEx", 11060},  {"cuLibraryLoadData", 12000},
-    {"cuLibraryGetKernel", 12000}, {"cuKernelGetFunction", 12000},
-    {"cuCtxGetId", 12000},        {"cuStreamGetId", 12000},
-    {"cuGraphInstantiateWithParams", 12000}, {"cuFuncGetName", 12030},
-    {"cuKernelGetName", 12030},   {"cuGraphCreate", 10000},
-    {"cuGraphLaunch", 10000},     {"cuStreamEndCapture", 10000},
-    {"cuLaunchHostFunc", 10000},  {"cuLaunchCooperativeKernel", 9000},
+    {"cuMemAllocAsync", 11020},
+    {"cuMemFreeAsync", 11020},
+    {"cuMemAllocFromPoolAsync", 11020},
+    {"cuDeviceGetDefaultMemPool", 11020},
+    {"cuEventRecordWithFlags", 11010},
+    {"cuGraphUpload", 11010},
+    {"cuLaunchKernelEx", 11060},
+    {"cuLibraryLoadData", 12000},
+    {"cuLibraryGetKernel", 12000},
+    {"cuKernelGetFunction", 12000},
+    {"cuCtxGetId", 12000},
+    {"cuStreamGetId", 12000},
+    {"cuGraphInstantiateWithParams", 12000},
+    {"cuFuncGetName", 12030},
+    {"cuKernelGetName", 12030},
+    {"cuGraphCreate", 10000},
+    {"cuGraphLaunch", 10000},
+    {"cuStreamEndCapture", 10000},
+    {"cuLaunchHostFunc", 10000},
+    {"cuLaunchCooperativeKernel", 9000},
 };
 
 void* Self() {

@@ -87,8 +87,7 @@ CUresult ResolveStream(CUstream handle, bool per_thread, Stream** stream) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
     Context* context = CurrentContext();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    const bool is_per_thread =
-        handle == CU_STREAM_PER_THREAD || (handle == nullptr && per_thread);
+    const bool is_per_thread = handle == CU_STREAM_PER_THREAD || (handle == nullptr && per_thread);
     *stream = is_per_thread ? PerThreadStream(context) : &context->legacy;
     return CUDA_SUCCESS;
   }

@@ -41,8 +41,7 @@ void ForEachTool(uint8_t tools, F&& f) {
 
 template <class F>
 void ForOpTools(F&& f) {
-  ForEachTool(g_op_tools.load(std::memory_order_relaxed),
-              [&](int, const ToolOps* ops) { f(ops); });
+  ForEachTool(g_op_tools.load(std::memory_order_relaxed), [&](int, const ToolOps* ops) { f(ops); });
 }
 
 }  // namespace
@@ -71,8 +70,7 @@ int AttachTool(const ToolOps* ops) {
 
 uint64_t ToolCounter(const char* name) {
   uint64_t sum = 0;
-  ForEachTool((1 << kMaxTools) - 1,
-              [&](int, const ToolOps* ops) { sum += ops->counter(name); });
+  ForEachTool((1 << kMaxTools) - 1, [&](int, const ToolOps* ops) { sum += ops->counter(name); });
   return sum;
 }
 
@@ -82,8 +80,7 @@ void SetCallback(int slot, uint32_t domain, uint32_t cbid, bool on) {
   if (on) {
     g_callback_tools[domain][cbid].fetch_or(bit, std::memory_order_relaxed);
   } else {
-    g_callback_tools[domain][cbid].fetch_and(static_cast<uint8_t>(~bit),
-                                             std::memory_order_relaxed);
+    g_callback_tools[domain][cbid].fetch_and(static_cast<uint8_t>(~bit), std::memory_order_relaxed);
   }
 }
 
@@ -181,7 +178,8 @@ bool ClaimSubscriber(const void* owner, const char* name, char* holder, size_t h
   Subscriber& subscriber = TheSubscriber();
   const std::lock_guard lock(subscriber.mutex);
   if (subscriber.owner != nullptr) {
-    if (holder != nullptr && holder_bytes > 0) snprintf(holder, holder_bytes, "%s", subscriber.name);
+    if (holder != nullptr && holder_bytes > 0)
+      snprintf(holder, holder_bytes, "%s", subscriber.name);
     return false;
   }
   subscriber.owner = owner;

@@ -98,11 +98,11 @@ CUresult Call(uint32_t cbid, const char* name, const void* params, const char* s
 
 #define SIM_UNWRAP(...) __VA_ARGS__
 // An exported driver function: name, parameter list, argument list, then its body.
-#define SIM_API(name, parameters, arguments, ...)                                              \
-  extern "C" CUresult CUDAAPI name parameters {                                                \
-    name##_params call_params{SIM_UNWRAP arguments};                                           \
-    return ::stepagent::sim::Call(CUPTI_DRIVER_TRACE_CBID_##name, #name, &call_params,         \
-                                  nullptr, [&]() -> CUresult { __VA_ARGS__ });                 \
+#define SIM_API(name, parameters, arguments, ...)                                               \
+  extern "C" CUresult CUDAAPI name parameters {                                                 \
+    name##_params call_params{SIM_UNWRAP arguments};                                            \
+    return ::stepagent::sim::Call(CUPTI_DRIVER_TRACE_CBID_##name, #name, &call_params, nullptr, \
+                                  [&]() -> CUresult { __VA_ARGS__ });                           \
   }
 // One that launches a kernel: `symbol` is its name for callbacks.
 #define SIM_LAUNCH_API(name, parameters, arguments, symbol, ...)                               \
@@ -112,16 +112,16 @@ CUresult Call(uint32_t cbid, const char* name, const void* params, const char* s
                                   [&]() -> CUresult { __VA_ARGS__ });                          \
   }
 // One without parameters.
-#define SIM_API0(name, ...)                                                                    \
-  extern "C" CUresult CUDAAPI name(void) {                                                     \
-    return ::stepagent::sim::Call(CUPTI_DRIVER_TRACE_CBID_##name, #name, nullptr, nullptr,     \
-                                  [&]() -> CUresult { __VA_ARGS__ });                          \
+#define SIM_API0(name, ...)                                                                \
+  extern "C" CUresult CUDAAPI name(void) {                                                 \
+    return ::stepagent::sim::Call(CUPTI_DRIVER_TRACE_CBID_##name, #name, nullptr, nullptr, \
+                                  [&]() -> CUresult { __VA_ARGS__ });                      \
   }
 // A function with a stream, in its legacy and its per-thread-default-stream form; the body sees
 // `per_thread`. _PTDS: the form for functions that have no stream argument.
-#define SIM_STREAM_API(name, parameters, arguments, ...)                            \
+#define SIM_STREAM_API(name, parameters, arguments, ...)                               \
   SIM_API(name, parameters, arguments, constexpr bool per_thread = false; __VA_ARGS__) \
   SIM_API(name##_ptsz, parameters, arguments, constexpr bool per_thread = true; __VA_ARGS__)
-#define SIM_PTDS_API(name, parameters, arguments, ...)                              \
+#define SIM_PTDS_API(name, parameters, arguments, ...)                                 \
   SIM_API(name, parameters, arguments, constexpr bool per_thread = false; __VA_ARGS__) \
   SIM_API(name##_ptds, parameters, arguments, constexpr bool per_thread = true; __VA_ARGS__)

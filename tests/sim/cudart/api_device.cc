@@ -45,7 +45,9 @@ CUresult FillProperties(const DriverFunctions& driver, cudaDeviceProp* propertie
   return CUDA_SUCCESS;
 }
 
-CUstream Or(cudaStream_t stream, CUstream fallback) { return stream == nullptr ? fallback : stream; }
+CUstream Or(cudaStream_t stream, CUstream fallback) {
+  return stream == nullptr ? fallback : stream;
+}
 
 }  // namespace
 
@@ -64,9 +66,8 @@ extern "C" cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
   cudaGetDeviceCount_v3020_params params{count};
   *count = 0;
   return RuntimeCall(CUPTI_RUNTIME_TRACE_CBID_cudaGetDeviceCount_v3020, "cudaGetDeviceCount",
-                     &params, nullptr, [&](const DriverFunctions& driver) {
-                       return driver.cuDeviceGetCount(count);
-                     });
+                     &params, nullptr,
+                     [&](const DriverFunctions& driver) { return driver.cuDeviceGetCount(count); });
 }
 extern "C" cudaError_t CUDARTAPI cudaGetDevice(int* device) {
   cudaGetDevice_v3020_params params{device};
@@ -79,9 +80,8 @@ extern "C" cudaError_t CUDARTAPI cudaGetDevice(int* device) {
 extern "C" cudaError_t CUDARTAPI cudaSetDevice(int device) {
   cudaSetDevice_v3020_params params{device};
   return RuntimeCall(CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020, "cudaSetDevice", &params,
-                     nullptr, [&](const DriverFunctions& driver) {
-                       return SelectDevice(driver, device);
-                     });
+                     nullptr,
+                     [&](const DriverFunctions& driver) { return SelectDevice(driver, device); });
 }
 extern "C" cudaError_t CUDARTAPI cudaGetLastError(void) { return LastRuntimeError(true); }
 extern "C" cudaError_t CUDARTAPI cudaPeekAtLastError(void) { return LastRuntimeError(false); }
@@ -132,8 +132,8 @@ SIM_RT0(cudaDeviceReset, v3020, return driver.cuCtxSynchronize();)
 SIM_RT(cudaDeviceCanAccessPeer, v4000, (int* canAccessPeer, int device, int peerDevice),
        (canAccessPeer, device, peerDevice),
        return driver.cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice);)
-SIM_RT(cudaDeviceEnablePeerAccess, v4000, (int peerDevice, unsigned int flags),
-       (peerDevice, flags), {
+SIM_RT(cudaDeviceEnablePeerAccess, v4000, (int peerDevice, unsigned int flags), (peerDevice, flags),
+       {
          CUcontext peer = nullptr;
          const CUresult result = PrimaryContext(driver, peerDevice, &peer);
          return result != CUDA_SUCCESS ? result : driver.cuCtxEnablePeerAccess(peer, flags);
@@ -156,8 +156,7 @@ SIM_RT_STREAM(cudaStreamSynchronize, v3020, v7000, (cudaStream_t stream), (strea
 SIM_RT_STREAM(cudaStreamQuery, v3020, v7000, (cudaStream_t stream), (stream),
               return driver.cuStreamQuery(Or(stream, DefaultStream));)
 SIM_RT_STREAM(cudaStreamWaitEvent, v3020, v7000,
-              (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
-              (stream, event, flags),
+              (cudaStream_t stream, cudaEvent_t event, unsigned int flags), (stream, event, flags),
               return driver.cuStreamWaitEvent(Or(stream, DefaultStream), event, flags);)
 SIM_RT_STREAM(cudaStreamGetPriority, v5050, v7000, (cudaStream_t hStream, int* priority),
               (hStream, priority),

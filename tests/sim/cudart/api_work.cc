@@ -9,7 +9,9 @@ namespace {
 
 CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
-CUstream Or(cudaStream_t stream, CUstream fallback) { return stream == nullptr ? fallback : stream; }
+CUstream Or(cudaStream_t stream, CUstream fallback) {
+  return stream == nullptr ? fallback : stream;
+}
 
 // The real runtime calls the driver function of the direction it was told.
 CUresult CopyOn(const DriverFunctions& driver, void* dst, const void* src, size_t count,
@@ -65,9 +67,9 @@ CUresult CopyBetween(const DriverFunctions& driver, void* dst, int dst_device, c
   CUresult result = PrimaryContext(driver, dst_device, &target);
   if (result == CUDA_SUCCESS) result = PrimaryContext(driver, src_device, &source);
   if (result != CUDA_SUCCESS) return result;
-  return is_async ? driver.cuMemcpyPeerAsync(Address(dst), target, Address(src), source, count,
-                                             stream)
-                  : driver.cuMemcpyPeer(Address(dst), target, Address(src), source, count);
+  return is_async
+             ? driver.cuMemcpyPeerAsync(Address(dst), target, Address(src), source, count, stream)
+             : driver.cuMemcpyPeer(Address(dst), target, Address(src), source, count);
 }
 
 CUresult Launch(const DriverFunctions& driver, const void* func, dim3 grid, dim3 block, void** args,
@@ -246,12 +248,11 @@ SIM_RT_STREAM(cudaStreamBeginCapture, v10000, v10000,
 SIM_RT_STREAM(cudaStreamEndCapture, v10000, v10000, (cudaStream_t stream, cudaGraph_t* pGraph),
               (stream, pGraph),
               return driver.cuStreamEndCapture(Or(stream, DefaultStream), pGraph);)
-SIM_RT_STREAM(cudaStreamIsCapturing, v10000, v10000,
-              (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus),
-              (stream, pCaptureStatus),
-              return driver.cuStreamIsCapturing(
-                  Or(stream, DefaultStream),
-                  reinterpret_cast<CUstreamCaptureStatus*>(pCaptureStatus));)
+SIM_RT_STREAM(
+    cudaStreamIsCapturing, v10000, v10000,
+    (cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus), (stream, pCaptureStatus),
+    return driver.cuStreamIsCapturing(Or(stream, DefaultStream),
+                                      reinterpret_cast<CUstreamCaptureStatus*>(pCaptureStatus));)
 SIM_RT(cudaGraphCreate, v10000, (cudaGraph_t * pGraph, unsigned int flags), (pGraph, flags),
        return driver.cuGraphCreate(pGraph, flags);)
 SIM_RT(cudaGraphDestroy, v10000, (cudaGraph_t graph), (graph), return driver.cuGraphDestroy(graph);)

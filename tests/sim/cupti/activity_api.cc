@@ -21,10 +21,17 @@ struct Attribute {
   uint64_t value;
 };
 Attribute g_attributes[] = {
-    {0, sizeof(size_t), 3200000}, {1, sizeof(size_t), 8u << 20}, {2, sizeof(size_t), 250},
-    {3, sizeof(size_t), 25000},   {4, sizeof(size_t), 250},      {5, 1, 0},
-    {6, sizeof(size_t), 3},       {7, sizeof(size_t), 3},        {8, 1, 0},
-    {9, 1, 0},                    {10, sizeof(size_t), 16u << 20},
+    {0, sizeof(size_t), 3200000},
+    {1, sizeof(size_t), 8u << 20},
+    {2, sizeof(size_t), 250},
+    {3, sizeof(size_t), 25000},
+    {4, sizeof(size_t), 250},
+    {5, 1, 0},
+    {6, sizeof(size_t), 3},
+    {7, sizeof(size_t), 3},
+    {8, 1, 0},
+    {9, 1, 0},
+    {10, sizeof(size_t), 16u << 20},
 };
 constexpr uint32_t kPerThreadAttribute = 9;
 std::mutex g_attribute_mutex;
@@ -138,8 +145,8 @@ SIM_CUPTI_PURE(cuptiActivityGetNextRecord,
                (uint8_t * buffer, size_t validBufferSizeBytes, CUpti_Activity** record),
                return NextRecord(buffer, validBufferSizeBytes, record);)
 
-SIM_CUPTI(cuptiActivityGetAttribute,
-          (CUpti_ActivityAttribute attr, size_t* valueSize, void* value), {
+SIM_CUPTI(cuptiActivityGetAttribute, (CUpti_ActivityAttribute attr, size_t* valueSize, void* value),
+          {
             if (const CUptiResult result = RequireDriver(); result != CUPTI_SUCCESS) return result;
             SetUpOnce();
             const std::lock_guard lock(g_attribute_mutex);
@@ -153,8 +160,8 @@ SIM_CUPTI(cuptiActivityGetAttribute,
             return CUPTI_SUCCESS;
           })
 
-SIM_CUPTI(cuptiActivitySetAttribute,
-          (CUpti_ActivityAttribute attr, size_t* valueSize, void* value), {
+SIM_CUPTI(cuptiActivitySetAttribute, (CUpti_ActivityAttribute attr, size_t* valueSize, void* value),
+          {
             if (const CUptiResult result = RequireDriver(); result != CUPTI_SUCCESS) return result;
             SetUpOnce();
             const std::lock_guard lock(g_attribute_mutex);
@@ -169,8 +176,8 @@ SIM_CUPTI(cuptiActivitySetAttribute,
             return CUPTI_SUCCESS;
           })
 
-SIM_CUPTI(cuptiActivityPushExternalCorrelationId,
-          (CUpti_ExternalCorrelationKind kind, uint64_t id), {
+SIM_CUPTI(cuptiActivityPushExternalCorrelationId, (CUpti_ExternalCorrelationKind kind, uint64_t id),
+          {
             const CUptiResult result = RequireDriver();
             return result != CUPTI_SUCCESS ? result : PushExternalId(kind, id);
           })

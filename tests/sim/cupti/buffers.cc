@@ -1,48 +1,17 @@
 #include "cupti/buffers.h"
 
-#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <random>
-#include <thread>
-#include <vector>
 
 #include "common/settings.h"
 #include "cupti/oddities.h"
+#include "cupti/sink.h"
 #include "cupti/state.h"
 
 namespace stepagent::sim {
 namespace {
-
-struct Unfinished {
-  uint32_t offset;
-  uint32_t end_offset;
-  int64_t complete_at_ns;
-};
-
-struct ActivityBuffer {
-  uint8_t* data = nullptr;
-  size_t size = 0;
-  size_t used = 0;
-  size_t record_limit = 0;
-  size_t records = 0;
-  int64_t complete_at_ns = 0;
-  std::vector<Unfinished> unfinished;
-};
-
-// A place where records go: one per thread, or one for all.
-struct Sink {
-  std::mutex mutex;
-  std::unique_ptr<ActivityBuffer> current;
-  std::deque<std::unique_ptr<ActivityBuffer>> full;
-  bool is_free = false;  // its thread has gone
-};
 
 struct Callbacks {
   std::atomic<CUpti_BuffersCallbackRequestFunc> request{nullptr};
@@ -54,6 +23,7 @@ std::atomic<bool> g_per_thread{false};
 
 struct BufferCounters {
   std::atomic<uint64_t>& requested = Counter("cupti.buffers_requested");
+  std::atomic<uint64_t>& outstanding = Counter("cupti.buffers_outstanding");
   std::atomic<uint64_t>& completed = Counter("cupti.buffers_completed");
   std::atomic<uint64_t>& records = Counter("cupti.records");
   std::atomic<uint64_t>& dropped = Counter("cupti.records_dropped");
@@ -64,15 +34,14 @@ BufferCounters& Count() {
   return *counters;
 }
 
-struct SinkList {
-  std::mutex mutex;
-  std::vector<Sink*> sinks;  // never freed
-  Sink shared;
-};
+}  // namespace
+
 SinkList& Sinks() {
   static auto* list = new SinkList;
   return *list;
 }
+
+namespace {
 
 Sink* TakeSink() {
   SinkList& list = Sinks();
@@ -130,6 +99,7 @@ std::unique_ptr<ActivityBuffer> RequestBuffer() {
   }
   CheckBuffer(buffer->data, buffer->size);
   if (buffer->data == nullptr || buffer->size == 0) return nullptr;
+  Add(Count().outstanding);
   return buffer;
 }
 
@@ -137,6 +107,7 @@ void Complete(std::unique_ptr<ActivityBuffer> buffer) {
   const auto complete = g_callbacks.complete.load(std::memory_order_acquire);
   if (complete == nullptr) return;
   Add(Count().completed);
+  Count().outstanding.fetch_sub(1, std::memory_order_relaxed);
   const BufferCallbackScope scope;
   complete(nullptr, 0, buffer->data, buffer->size, buffer->used);
 }
@@ -154,6 +125,8 @@ void Truncate(ActivityBuffer* buffer, int64_t now) {
   }
 }
 
+}  // namespace
+
 void ReturnFullLocked(Sink& sink, int64_t now) {
   for (auto it = sink.full.begin(); it != sink.full.end();) {
     if ((*it)->complete_at_ns > now) {
@@ -165,6 +138,8 @@ void ReturnFullLocked(Sink& sink, int64_t now) {
     Complete(std::move(buffer));
   }
 }
+
+namespace {
 
 void AppendBytes(ActivityBuffer& buffer, const EncodedRecord& record) {
   memcpy(buffer.data + buffer.used, record.bytes, record.size);
@@ -192,6 +167,8 @@ bool MakeRoomLocked(Sink& sink, uint32_t bytes) {
   return sink.current != nullptr && HasRoom(*sink.current, bytes);
 }
 
+}  // namespace
+
 void AppendLocked(Sink& sink, const EncodedRecord& record) {
   if (!MakeRoomLocked(sink, record.size)) {
     Drop();
@@ -205,6 +182,8 @@ void AppendLocked(Sink& sink, const EncodedRecord& record) {
   }
   AppendBytes(buffer, record);
 }
+
+namespace {
 
 void FlushLocked(Sink& sink, bool is_forced) {
   const int64_t now = MonotonicNs();
@@ -222,138 +201,6 @@ void FlushLocked(Sink& sink, bool is_forced) {
   if (sink.current == nullptr || sink.current->complete_at_ns > now) return;
   // A buffer without records comes back too, with a valid size of 0.
   Complete(std::move(sink.current));
-}
-
-template <class F>
-void ForEachSink(F&& f) {
-  std::vector<Sink*> sinks;
-  {
-    const std::lock_guard lock(Sinks().mutex);
-    sinks = Sinks().sinks;
-  }
-  sinks.push_back(&Sinks().shared);
-  for (Sink* sink : sinks) {
-    const std::lock_guard lock(sink->mutex);
-    f(*sink);
-  }
-}
-
-// How device records reach the buffers, beyond the personality.
-struct Delivery {
-  int64_t late_ns = SettingInt("LATE", 0);
-  bool is_shuffled = SettingText("ORDER", "fifo") == "random";
-};
-const Delivery& TheDelivery() {
-  static const Delivery delivery;
-  return delivery;
-}
-
-// The worker: writes device records of older generations and of late or shuffled delivery, and
-// returns full buffers when their work has ended.
-class Worker {
- public:
-  void Start() {
-    const std::lock_guard lock(mutex_);
-    if (is_started_) return;
-    is_started_ = true;
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { Run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-
-  void Add(const EncodedRecord& record) {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back({record, MonotonicNs() + TheDelivery().late_ns});
-    ++pokes_;
-    changed_.notify_one();
-  }
-
-  void Poke() {
-    const std::lock_guard lock(mutex_);
-    ++pokes_;
-    changed_.notify_one();
-  }
-
-  // Writes what is due; everything when forced.
-  void Drain(bool is_forced) {
-    const std::lock_guard draining(drain_mutex_);
-    for (const EncodedRecord& record : TakeDue(is_forced)) {
-      Sink& sink = Sinks().shared;
-      const std::lock_guard lock(sink.mutex);
-      AppendLocked(sink, record);
-    }
-  }
-
- private:
-  struct Item {
-    EncodedRecord record;
-    int64_t due_ns;
-  };
-
-  std::vector<EncodedRecord> TakeDue(bool is_forced) {
-    const std::lock_guard lock(mutex_);
-    std::vector<EncodedRecord> due;
-    const int64_t now = MonotonicNs();
-    while (!queue_.empty() && (is_forced || queue_.front().due_ns <= now)) {
-      due.push_back(queue_.front().record);
-      queue_.pop_front();
-    }
-    if (TheDelivery().is_shuffled) std::shuffle(due.begin(), due.end(), random_);
-    return due;
-  }
-
-  int64_t NextDue() {
-    int64_t next = kNever;
-    ForEachSink([&](Sink& sink) {
-      for (const auto& buffer : sink.full) next = std::min(next, buffer->complete_at_ns);
-    });
-    const std::lock_guard lock(mutex_);
-    if (!queue_.empty()) next = std::min(next, queue_.front().due_ns);
-    return next;
-  }
-
-  void Run() {
-    pthread_setname_np(pthread_self(), "sim-cupti");
-    for (;;) {
-      const uint64_t seen = Pokes();
-      Drain(false);
-      const int64_t now = MonotonicNs();
-      ForEachSink([&](Sink& sink) { ReturnFullLocked(sink, now); });
-      const int64_t next = NextDue();
-      Sleep(seen, next);
-    }
-  }
-
-  uint64_t Pokes() {
-    const std::lock_guard lock(mutex_);
-    return pokes_;
-  }
-
-  // Until `next`, or until somebody added something after `seen` was read.
-  void Sleep(uint64_t seen, int64_t next) {
-    std::unique_lock lock(mutex_);
-    const auto is_poked = [&] { return pokes_ != seen; };
-    if (next == kNever) {
-      changed_.wait(lock, is_poked);
-    } else if (const int64_t left = next - MonotonicNs(); left > 0) {
-      changed_.wait_for(lock, std::chrono::nanoseconds(left), is_poked);
-    }
-  }
-
-  std::mutex drain_mutex_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> queue_;
-  uint64_t pokes_ = 0;
-  std::mt19937 random_{static_cast<uint32_t>(SettingInt("SEED", 1))};
-  bool is_started_ = false;
-};
-Worker& TheWorker() {
-  static auto* worker = new Worker;
-  return *worker;
 }
 
 }  // namespace
@@ -374,10 +221,10 @@ bool HasPerThreadBuffers() { return g_per_thread.load(std::memory_order_relaxed)
 void WriteRecord(const EncodedRecord& record) {
   if (!HasBufferCallbacks()) return;
   const bool goes_to_worker =
-      record.is_device_work && (!HasPerThreadBuffers() || TheDelivery().late_ns > 0 ||
-                                TheDelivery().is_shuffled);
+      record.is_device_work &&
+      (!HasPerThreadBuffers() || TheDelivery().late_ns > 0 || TheDelivery().is_shuffled);
   if (goes_to_worker) {
-    TheWorker().Add(record);
+    GiveToWorker(record);
     return;
   }
   Sink& sink = SinkForThisThread();
@@ -387,18 +234,16 @@ void WriteRecord(const EncodedRecord& record) {
     AppendLocked(sink, record);
     has_full = !sink.full.empty();
   }
-  if (has_full) TheWorker().Poke();
+  if (has_full) PokeWorker();
 }
 
 void FlushBuffers(bool is_forced) {
-  TheWorker().Drain(is_forced);
+  DrainWorker(is_forced);
   ForEachSink([&](Sink& sink) { FlushLocked(sink, is_forced); });
 }
 
 void DropOneRecord() { Drop(); }
 
 uint64_t TakeDroppedCount() { return g_dropped.exchange(0, std::memory_order_relaxed); }
-
-void StartWorker() { TheWorker().Start(); }
 
 }  // namespace stepagent::sim

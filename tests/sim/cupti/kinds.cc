@@ -45,7 +45,8 @@ CUptiResult Enable(uint32_t kind) {
     return is_11 && CheckKind(kind) != CUPTI_SUCCESS ? CUPTI_ERROR_INVALID_KIND : result;
   }
   if (const CUptiResult result = CheckKind(kind); result != CUPTI_SUCCESS) return result;
-  const uint64_t both = Bit(CUPTI_ACTIVITY_KIND_KERNEL) | Bit(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  const uint64_t both =
+      Bit(CUPTI_ACTIVITY_KIND_KERNEL) | Bit(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   const uint64_t other = both & ~Bit(kind);
   if ((both & Bit(kind)) != 0 && (g_kinds.load(std::memory_order_relaxed) & other) != 0) {
     return CUPTI_ERROR_NOT_COMPATIBLE;
@@ -89,9 +90,7 @@ CUptiResult Dump(uint32_t kind) {
 
 }  // namespace
 
-bool IsKindOn(uint32_t kind) {
-  return (g_kinds.load(std::memory_order_relaxed) & Bit(kind)) != 0;
-}
+bool IsKindOn(uint32_t kind) { return (g_kinds.load(std::memory_order_relaxed) & Bit(kind)) != 0; }
 
 void DisableAllKinds() {
   RecordApis(kDomainDriver, false);

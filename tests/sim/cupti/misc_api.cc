@@ -15,7 +15,8 @@ struct ResultText {
   int code;
   const char* text;
 };
-#define SIM_RESULT(name) {name, #name}
+#define SIM_RESULT(name) \
+  { name, #name }
 constexpr ResultText kResults[] = {
     SIM_RESULT(CUPTI_SUCCESS),
     SIM_RESULT(CUPTI_ERROR_INVALID_PARAMETER),

@@ -32,12 +32,18 @@ struct Word {
   What what;
 };
 constexpr Word kWords[] = {
-    {"zero", What::kZero},           {"zero_start", What::kZeroStart},
-    {"zero_end", What::kZeroEnd},    {"reversed", What::kReversed},
-    {"future", What::kFuture},       {"null_name", What::kNullName},
-    {"empty_name", What::kEmptyName}, {"long_name", What::kLongName},
-    {"bad_utf8", What::kBadUtf8},    {"no_device", What::kNoDevice},
-    {"drop", What::kDrop},           {"extra", What::kExtra},
+    {"zero", What::kZero},
+    {"zero_start", What::kZeroStart},
+    {"zero_end", What::kZeroEnd},
+    {"reversed", What::kReversed},
+    {"future", What::kFuture},
+    {"null_name", What::kNullName},
+    {"empty_name", What::kEmptyName},
+    {"long_name", What::kLongName},
+    {"bad_utf8", What::kBadUtf8},
+    {"no_device", What::kNoDevice},
+    {"drop", What::kDrop},
+    {"extra", What::kExtra},
     {"duplicate", What::kDuplicate},
 };
 

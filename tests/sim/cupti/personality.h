@@ -28,7 +28,7 @@ struct Personality {
   bool finalize_crashes_with_graphs;
   // cuptiActivityEnable refuses these with INVALID_KIND.
   uint64_t refused_kinds;
-  int driver_name_count;   // callback ids from this number on have no name
+  int driver_name_count;  // callback ids from this number on have no name
   int runtime_name_count;
   // Bytes of the records this generation writes; 0: it does not know the kind.
   uint16_t record_bytes[kMaxKind];

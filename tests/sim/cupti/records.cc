@@ -298,8 +298,8 @@ void OnStreamCreated(const StreamInfo* info) {
 }
 
 void WriteApiRecord(const ApiFrame& frame, int64_t start_stamp, int64_t end_stamp) {
-  const uint32_t kind = frame.domain == kDomainDriver ? CUPTI_ACTIVITY_KIND_DRIVER
-                                                      : CUPTI_ACTIVITY_KIND_RUNTIME;
+  const uint32_t kind =
+      frame.domain == kDomainDriver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
   if (!IsKindOn(kind)) return;
   Encoder encoder(kind);
   encoder.Put<uint32_t>(4, frame.cbid)
@@ -362,8 +362,8 @@ void DumpDevices() {
 }
 
 void DumpContexts() {
-  Driver()->for_each_context(
-      [](const ContextInfo* info, void*) { OnContextCreated(info); }, nullptr);
+  Driver()->for_each_context([](const ContextInfo* info, void*) { OnContextCreated(info); },
+                             nullptr);
 }
 
 void DumpStreams() {

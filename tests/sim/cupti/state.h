@@ -97,15 +97,15 @@ CUptiResult PopExternalId(uint32_t kind, uint64_t* id);
 
 // An exported function: its name, its parameters, its body. SIM_CUPTI_PURE may be called from
 // within buffer callbacks.
-#define SIM_CUPTI_ENTRY(name, is_pure_function, parameters, ...)                         \
-  extern "C" CUptiResult CUPTIAPI name parameters {                                      \
-    static ::stepagent::sim::EntryPoint entry_point{#name, is_pure_function};            \
-    int entry_code = 0;                                                                  \
-    if (!::stepagent::sim::EnterFunction(entry_point, &entry_code)) {                    \
-      entry_code = [&]() -> CUptiResult { __VA_ARGS__ }();                               \
-    }                                                                                    \
-    ::stepagent::sim::LeaveFunction(entry_point, entry_code);                            \
-    return static_cast<CUptiResult>(entry_code);                                         \
+#define SIM_CUPTI_ENTRY(name, is_pure_function, parameters, ...)              \
+  extern "C" CUptiResult CUPTIAPI name parameters {                           \
+    static ::stepagent::sim::EntryPoint entry_point{#name, is_pure_function}; \
+    int entry_code = 0;                                                       \
+    if (!::stepagent::sim::EnterFunction(entry_point, &entry_code)) {         \
+      entry_code = [&]() -> CUptiResult { __VA_ARGS__ }();                    \
+    }                                                                         \
+    ::stepagent::sim::LeaveFunction(entry_point, entry_code);                 \
+    return static_cast<CUptiResult>(entry_code);                              \
   }
 #define SIM_CUPTI(name, parameters, ...) SIM_CUPTI_ENTRY(name, false, parameters, __VA_ARGS__)
 #define SIM_CUPTI_PURE(name, parameters, ...) SIM_CUPTI_ENTRY(name, true, parameters, __VA_ARGS__)

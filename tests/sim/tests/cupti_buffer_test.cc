@@ -257,9 +257,12 @@ TEST(Log, OneLineForEachCall) {
 TEST(Log, CountersOfCallsBuffersAndKinds) {
   Isolated({}, [] {
     Collect({kKernel});
-    EXPECT_CUDA(Launch(Kernel("k", 1000)));
+    EXPECT_CUDA(Launch(Kernel("k", 1 * kMs)));
+    Flush();
+    EXPECT_EQ(stepagent_sim_counter("cupti.buffers_outstanding"), 1u);
     FinishAndFlush();
-    EXPECT_EQ(stepagent_sim_counter("cupti.calls"), 3u);
+    EXPECT_EQ(stepagent_sim_counter("cupti.buffers_outstanding"), 0u);
+    EXPECT_EQ(stepagent_sim_counter("cupti.calls"), 4u);
     EXPECT_EQ(stepagent_sim_counter("cupti.cuptiActivityEnable"), 1u);
     EXPECT_EQ(stepagent_sim_counter("cupti.buffers_requested"), 1u);
     EXPECT_EQ(stepagent_sim_counter("cupti.buffers_completed"), 1u);

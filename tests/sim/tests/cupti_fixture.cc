@@ -51,19 +51,18 @@ void CUPTIAPI OnApi(void*, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, c
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API && cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
     grid_x = static_cast<const cuLaunchKernel_params*>(info->functionParams)->gridDimX;
   }
-  TheSeen().push_back(
-      {.domain = domain,
-       .cbid = cbid,
-       .site = info->callbackSite,
-       .function = info->functionName,
-       .symbol = info->symbolName == nullptr ? "" : info->symbolName,
-       .correlation_id = info->correlationId,
-       .correlation_data = *info->correlationData,
-       .return_value = info->functionReturnValue == nullptr
-                           ? -1
-                           : *static_cast<const int*>(info->functionReturnValue),
-       .context_uid = info->contextUid,
-       .grid_x = grid_x});
+  TheSeen().push_back({.domain = domain,
+                       .cbid = cbid,
+                       .site = info->callbackSite,
+                       .function = info->functionName,
+                       .symbol = info->symbolName == nullptr ? "" : info->symbolName,
+                       .correlation_id = info->correlationId,
+                       .correlation_data = *info->correlationData,
+                       .return_value = info->functionReturnValue == nullptr
+                                           ? -1
+                                           : *static_cast<const int*>(info->functionReturnValue),
+                       .context_uid = info->contextUid,
+                       .grid_x = grid_x});
 }
 
 }  // namespace

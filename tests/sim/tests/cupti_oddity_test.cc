@@ -58,9 +58,8 @@ TEST(Odd, DevicesDropsExtrasAndDuplicates) {
     size_t dropped = 0;
     EXPECT_CUPTI(TheCupti().cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped));
     EXPECT_EQ(dropped, 1u);
-    EXPECT_EQ(TheDelivered().Count(PersonalityName() == "future"
-                                       ? 60
-                                       : uint32_t{CUPTI_ACTIVITY_KIND_ENVIRONMENT}),
+    EXPECT_EQ(TheDelivered().Count(
+                  PersonalityName() == "future" ? 60 : uint32_t{CUPTI_ACTIVITY_KIND_ENVIRONMENT}),
               1u);
   });
   Dies({{"ODD", "strange@1"}}, SIGABRT, "is not what@n", [] { ThreeKernels(); });

@@ -15,8 +15,8 @@ TEST(Records, KernelFields) {
   Isolated({}, [] {
     Collect({kKernel});
     CUstream stream = NewStream();
-    EXPECT_CUDA(cuLaunchKernel(Kernel("k1", 12345), 3, 4, 5, 32, 2, 1, 100, stream, nullptr,
-                               nullptr));
+    EXPECT_CUDA(
+        cuLaunchKernel(Kernel("k1", 12345), 3, 4, 5, 32, 2, 1, 100, stream, nullptr, nullptr));
     FinishAndFlush();
     const auto kernels = TheDelivered().Of(kKernel);
     ASSERT_EQ(kernels.size(), 1u);
@@ -198,8 +198,8 @@ TEST(Records, ContextsDevicesAndStreams) {
     UseDevice();
     NewStream();
     Collect({});
-    for (const auto kind : {CUPTI_ACTIVITY_KIND_DEVICE, CUPTI_ACTIVITY_KIND_CONTEXT,
-                            CUPTI_ACTIVITY_KIND_STREAM}) {
+    for (const auto kind :
+         {CUPTI_ACTIVITY_KIND_DEVICE, CUPTI_ACTIVITY_KIND_CONTEXT, CUPTI_ACTIVITY_KIND_STREAM}) {
       EXPECT_CUPTI(TheCupti().cuptiActivityEnableAndDump(kind));
     }
     CUstream late = NewStream(CU_STREAM_NON_BLOCKING);
@@ -234,8 +234,7 @@ TEST(Records, ExternalCorrelations) {
     const auto externals = TheDelivered().Of(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
     ASSERT_EQ(externals.size(), 1u);
     EXPECT_EQ(externals[0].At<uint64_t>(8), 555u);
-    EXPECT_EQ(externals[0].At<uint32_t>(16),
-              TheDelivered().Of(kKernel)[0].At<uint32_t>(92));
+    EXPECT_EQ(externals[0].At<uint32_t>(16), TheDelivered().Of(kKernel)[0].At<uint32_t>(92));
   });
 }
 

@@ -75,8 +75,7 @@ TEST(Iterator, EndsAndRefusals) {
     EXPECT_CUPTI(cupti.cuptiActivityGetNextRecord(buffer, size, &record));
     EXPECT_EQ(cupti.cuptiActivityGetNextRecord(buffer, size, &record),
               CUPTI_ERROR_MAX_LIMIT_REACHED);
-    EXPECT_EQ(cupti.cuptiActivityGetNextRecord(nullptr, 8, &record),
-              CUPTI_ERROR_INVALID_PARAMETER);
+    EXPECT_EQ(cupti.cuptiActivityGetNextRecord(nullptr, 8, &record), CUPTI_ERROR_INVALID_PARAMETER);
     EXPECT_EQ(cupti.cuptiActivityGetNextRecord(buffer, 8, nullptr), CUPTI_ERROR_INVALID_PARAMETER);
   });
 }
@@ -105,16 +104,17 @@ TEST(Codes, WithAnUnusableDriver) {
     const bool is_13 = Under().api_version >= 130000;
     EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
     CUpti_SubscriberHandle handle = nullptr;
-    EXPECT_EQ(cupti.cuptiSubscribe(&handle, [](void*, CUpti_CallbackDomain, CUpti_CallbackId,
-                                               const void*) {}, nullptr),
-              refused);
+    EXPECT_EQ(
+        cupti.cuptiSubscribe(
+            &handle, [](void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}, nullptr),
+        refused);
     EXPECT_EQ(cupti.cuptiGetLastError(), is_13 ? CUPTI_SUCCESS : refused);
     EXPECT_EQ(cupti.cuptiEnableDomain(1, handle, CUPTI_CB_DOMAIN_DRIVER_API),
               CUPTI_ERROR_INVALID_PARAMETER);
-    EXPECT_EQ(cupti.cuptiActivityRegisterCallbacks([](uint8_t**, size_t*, size_t*) {},
-                                                   [](CUcontext, uint32_t, uint8_t*, size_t,
-                                                      size_t) {}),
-              refused);
+    EXPECT_EQ(
+        cupti.cuptiActivityRegisterCallbacks([](uint8_t**, size_t*, size_t*) {},
+                                             [](CUcontext, uint32_t, uint8_t*, size_t, size_t) {}),
+        refused);
     EXPECT_EQ(cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), refused);
     EXPECT_EQ(cupti.cuptiActivityFlushAll(1), refused);
     EXPECT_EQ(cupti.cuptiActivityFlushPeriod(100), refused);
@@ -131,9 +131,9 @@ TEST(Codes, WithAnUnusableDriver) {
 TEST(Codes, LibraryNewerThanTheDriver) {
   Isolated({{"CUPTI_NEEDS_DRIVER", "13010"}}, [] {
     UseDevice();
-    EXPECT_EQ(static_cast<int>(
-                  TheCupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)),
-              Under().unusable_code);
+    EXPECT_EQ(
+        static_cast<int>(TheCupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)),
+        Under().unusable_code);
   });
 }
 

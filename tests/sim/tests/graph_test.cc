@@ -21,8 +21,8 @@ CUgraphNode AddKernel(CUgraph graph, CUfunction function,
   params.gridDimX = params.gridDimY = params.gridDimZ = 1;
   params.blockDimX = params.blockDimY = params.blockDimZ = 1;
   CUgraphNode node = nullptr;
-  EXPECT_CUDA(cuGraphAddKernelNode(&node, graph, dependencies.data(), dependencies.size(),
-                                   &params));
+  EXPECT_CUDA(
+      cuGraphAddKernelNode(&node, graph, dependencies.data(), dependencies.size(), &params));
   return node;
 }
 

@@ -81,8 +81,7 @@ TEST(Memory, PointersAreKnown) {
     EXPECT_CUDA(cuMemHostRegister(host, sizeof(host), 0));
     EXPECT_CUDA(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
     EXPECT_EQ(type, CU_MEMORYTYPE_HOST);
-    EXPECT_EQ(cuMemHostRegister(host, sizeof(host), 0),
-              CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    EXPECT_EQ(cuMemHostRegister(host, sizeof(host), 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     EXPECT_CUDA(cuMemHostUnregister(host));
     EXPECT_EQ(cuMemHostUnregister(host), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   });

@@ -174,7 +174,8 @@ TEST(Stream, HostFunctionsRunWhenTheStreamGetsThere) {
     CUstream stream = NewStream();
     const int64_t before = MonotonicNs();
     EXPECT_CUDA(Launch(Kernel("k", 20 * kMs), stream));
-    EXPECT_CUDA(cuLaunchHostFunc(stream, [](void*) { ran_at = MonotonicNs(); }, nullptr));
+    EXPECT_CUDA(cuLaunchHostFunc(
+        stream, [](void*) { ran_at = MonotonicNs(); }, nullptr));
     while (ran_at == 0) std::this_thread::yield();
     EXPECT_GE(ran_at - before, int64_t(20 * kMs));
   });
@@ -199,7 +200,7 @@ TEST(Context, StackAndPrimaries) {
   Isolated({{"DEVICES", "2"}}, [] {
     CUcontext first = UseDevice(0);
     CUcontext second = nullptr;
-    #if CUDA_VERSION >= 13000
+#if CUDA_VERSION >= 13000
     EXPECT_CUDA(cuCtxCreate(&second, nullptr, 0, 1));
 #else
     EXPECT_CUDA(cuCtxCreate(&second, 0, 1));
