@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-// Every kernel takes the same arguments, so one launch helper serves all of them.
+// Every kernel takes the same arguments, so one launch function serves all of them.
 typedef struct KernelArguments {
   CUdeviceptr pointers[4];
   float factor;
