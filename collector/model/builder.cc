@@ -412,9 +412,19 @@ std::vector<Cycle> CycleBuilder::TakeRemaining() {
 
 CycleBuilder::Progress CycleBuilder::progress() const {
   const Impl& s = *impl_;
+  int32_t device = s.devices.empty() ? -1 : s.devices.begin()->first;
+  if (!s.device_of_context.empty()) {
+    const auto lowest = std::min_element(
+        s.device_of_context.begin(), s.device_of_context.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
+    device = static_cast<int32_t>(lowest->second);
+  }
   return {.records = s.total_records,
           .cycles_begun = s.cycles_begun,
-          .bytes_held = s.records.Bytes() + s.dictionary.bytes() + s.ghosts.size() * sizeof(Ghost)};
+          .bytes_held = s.records.Bytes() + s.dictionary.bytes() + s.ghosts.size() * sizeof(Ghost),
+          .is_cycle_open = std::any_of(s.pending.begin(), s.pending.end(),
+                                       [](const auto& p) { return p.second.HasActive(); }),
+          .device = device};
 }
 
 }  // namespace stepagent::model

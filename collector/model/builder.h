@@ -42,6 +42,8 @@ class CycleBuilder {
     uint64_t records = 0;
     uint64_t cycles_begun = 0;
     uint64_t bytes_held = 0;   // memory of records not yet taken
+    bool is_cycle_open = false;  // an active step began whose cycle was not taken yet
+    int32_t device = -1;       // lowest device ordinal the session used, -1 none yet
   };
   [[nodiscard]] Progress progress() const;
 

@@ -1,0 +1,116 @@
+#include "collector/ingest/agent_session.h"
+
+#include <chrono>
+
+namespace stepagent::ingest {
+namespace {
+
+constexpr size_t kReadBytes = 256 * 1024;
+// An agent that does not read its answers: they are dropped, it asks again or is told at the next.
+constexpr size_t kMaxOutBytes = 4 << 20;
+
+}  // namespace
+
+int64_t SteadyNowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+AgentSession::AgentSession(Socket socket, Owner owner, int64_t now_ns)
+    : socket_(std::move(socket)),
+      owner_(std::move(owner)),
+      peer_(PeerOf(socket_.native_handle())),
+      in_(kReadBytes),
+      last_byte_ns_(now_ns) {}
+
+void AgentSession::Start() { Read(); }
+
+int64_t AgentSession::WaitingSinceNs() const {
+  const bool is_due = !is_paused_ && (!is_greeted_ || reader_.IsMidFrame());
+  return is_due ? last_byte_ns_ : 0;
+}
+
+uint64_t AgentSession::TakeDamaged() {
+  const uint64_t now = reader_.damaged_frames();
+  const uint64_t news = now - damaged_told_;
+  damaged_told_ = now;
+  return news;
+}
+
+void AgentSession::Read() {
+  if (is_closed_ || is_paused_ || is_reading_) return;
+  is_reading_ = true;
+  socket_.async_read_some(
+      asio::buffer(in_), [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+        self->is_reading_ = false;
+        if (self->is_closed_) return;
+        if (error) {
+          const bool is_orderly = error == asio::error::eof && !self->reader_.IsMidFrame();
+          self->Close(is_orderly ? std::string() : error.message());
+          return;
+        }
+        self->last_byte_ns_ = SteadyNowNs();
+        self->reader_.Feed(self->in_.data(), bytes);
+        self->Deliver();
+      });
+}
+
+void AgentSession::Deliver() {
+  if (is_delivering_) return;
+  is_delivering_ = true;
+  while (!is_closed_ && !is_paused_) {
+    spool::RawFrame frame;
+    const FrameReader::Result result = reader_.Next(&frame);
+    if (result == FrameReader::Result::kNeedMore) break;
+    if (result == FrameReader::Result::kBroken) {
+      Close(reader_.error());
+      break;
+    }
+    if (!owner_.on_frame(shared_from_this(), std::move(frame))) is_paused_ = true;
+  }
+  is_delivering_ = false;
+  Read();
+}
+
+void AgentSession::Resume() {
+  if (!is_paused_ || is_closed_) return;
+  is_paused_ = false;
+  last_byte_ns_ = SteadyNowNs();
+  Deliver();
+}
+
+void AgentSession::Send(proto::FrameType type, const std::string& payload) {
+  if (is_closed_ || out_bytes_ + payload.size() > kMaxOutBytes) return;
+  out_.push_back(EncodeFrame(type, payload, out_sequence_++));
+  out_bytes_ += out_.back().size();
+  if (out_.size() == 1) Write();
+}
+
+void AgentSession::Write() {
+  asio::async_write(socket_, asio::buffer(out_.front()),
+                    [self = shared_from_this()](const asio::error_code& error, size_t) {
+                      if (self->is_closed_) return;
+                      self->out_bytes_ -= self->out_.front().size();
+                      self->out_.pop_front();
+                      if (error) return self->Close(error.message());
+                      if (!self->out_.empty()) return self->Write();
+                      if (self->closes_when_sent_) self->Close({});
+                    });
+}
+
+void AgentSession::CloseWhenSent() {
+  closes_when_sent_ = true;
+  if (out_.empty()) Close({});
+}
+
+void AgentSession::Close(const std::string& why) {
+  if (is_closed_) return;
+  is_closed_ = true;
+  asio::error_code ignored;
+  socket_.shutdown(asio::socket_base::shutdown_both, ignored);
+  socket_.close(ignored);
+  owner_.on_end(shared_from_this(), why);
+}
+
+}  // namespace stepagent::ingest

@@ -1,0 +1,123 @@
+#include "collector/ingest/cycle_output.h"
+
+#include <cerrno>
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collector/analysis/summary.h"
+#include "collector/spool/folders.h"
+#include "collector/spool/names.h"
+#include "collector/writers/manifest.h"
+#include "collector/writers/steps_csv.h"
+#include "collector/writers/writer.h"
+
+namespace stepagent::ingest {
+namespace {
+
+std::string CycleDir(const CyclePlace& place, uint32_t cycle) {
+  return place.session_dir + "/" + spool::CycleName(cycle);
+}
+std::string TracesDir(const CyclePlace& place, uint32_t cycle) {
+  return place.run_dir + "/traces/" + spool::CycleName(cycle);
+}
+
+// `--activities none`: steps are timed, nothing is recorded.
+bool HasStepsOnly(const model::Cycle& cycle) { return cycle.session.activities.empty(); }
+
+std::string MakeCycleFolders(const CyclePlace& place, const model::Cycle& cycle) {
+  std::vector<std::string> folders{CycleDir(place, cycle.index)};
+  if (!HasStepsOnly(cycle)) {
+    folders.push_back(place.run_dir + "/traces");
+    folders.push_back(TracesDir(place, cycle.index));
+  }
+  for (const std::string& folder : folders) {
+    if (std::string error = spool::MakeFolder(folder); !error.empty()) return error;
+  }
+  return {};
+}
+
+void Append(std::string* errors, const std::string& error) {
+  if (error.empty()) return;
+  if (!errors->empty()) *errors += "; ";
+  *errors += error;
+}
+
+void Take(const writers::WriteResult& result, CycleOutput* out) {
+  for (const writers::WrittenFile& file : result.files) {
+    out->files.push_back(file.path);
+    out->bytes += file.bytes;
+  }
+  if (!result.ok) Append(&out->error, result.error);
+}
+
+// Regular files of `folder` whose names begin with `prefix`, temporary ones (leading '.') included.
+void RemoveFiles(const std::string& folder, const std::string& prefix) {
+  DIR* dir = opendir(folder.c_str());
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir)) {
+    const std::string name = entry->d_name;
+    const size_t at = !name.empty() && name[0] == '.' ? 1 : 0;
+    if (name == "." || name == ".." || name.compare(at, prefix.size(), prefix) != 0) continue;
+    const std::string path = folder + "/" + name;
+    struct stat st {};
+    if (lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode)) unlink(path.c_str());
+  }
+  closedir(dir);
+}
+
+std::string Stem(const model::Cycle& cycle, const CyclePlace& place) {
+  return spool::TraceStem(cycle.session, place.with_pid, cycle.index);
+}
+
+template <typename Keep>
+void WriteFormats(const model::Cycle& cycle, const writers::WriteTarget& target, Keep keep,
+                  CycleOutput* out) {
+  for (const std::string& format : cycle.session.formats) {
+    const std::unique_ptr<writers::Writer> writer = writers::MakeWriter(format);
+    if (writer == nullptr) {
+      Append(&out->error, "format '" + format + "' is not known to this collector");
+    } else {
+      keep(writer->Write(cycle, target));
+    }
+  }
+}
+
+}  // namespace
+
+bool IsWritten(const CyclePlace& place, uint32_t cycle) {
+  const std::string path = CycleDir(place, cycle) + "/" + std::string(spool::kManifestName);
+  return access(path.c_str(), F_OK) == 0;
+}
+
+void RemoveLeftovers(const model::Cycle& cycle, const CyclePlace& place) {
+  if (IsWritten(place, cycle.index)) return;
+  RemoveFiles(TracesDir(place, cycle.index), Stem(cycle, place) + ".");
+  RemoveFiles(CycleDir(place, cycle.index), "");
+}
+
+CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place) {
+  CycleOutput out;
+  out.error = MakeCycleFolders(place, cycle);
+  if (!out.error.empty()) return out;
+  const writers::WriteTarget target{.traces_dir = TracesDir(place, cycle.index),
+                                    .cycle_dir = CycleDir(place, cycle.index),
+                                    .trace_stem = Stem(cycle, place),
+                                    .progress = {}};
+  std::vector<writers::WrittenFile> written;
+  const auto keep = [&](const writers::WriteResult& result) {
+    Take(result, &out);
+    written.insert(written.end(), result.files.begin(), result.files.end());
+  };
+  if (HasStepsOnly(cycle)) {
+    keep(writers::WriteStepsCsv(cycle, target.cycle_dir));
+  } else {
+    WriteFormats(cycle, target, keep, &out);
+  }
+  keep(analysis::WriteSummary(cycle, target.cycle_dir));
+  Take(writers::WriteManifest(cycle, written, target.cycle_dir, place.run_dir), &out);
+  return out;
+}
+
+}  // namespace stepagent::ingest

@@ -1,0 +1,33 @@
+#pragma once
+// Writes everything a finished cycle becomes: traces, manifest, summary.
+//
+// Purpose: the one list of what a cycle folder holds, used live, after a crash and by `convert`.
+// Thread rule: any thread; one cycle at a time per place.
+// Failure rule: a writer that fails leaves its own file out and is named in `error`; the others go on.
+// The manifest comes last: a cycle folder without one was interrupted.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collector/model/cycle.h"
+
+namespace stepagent::ingest {
+
+struct CyclePlace {
+  std::string run_dir;      // OUT/<run>
+  std::string session_dir;  // OUT/<run>/sessions/<…>
+  bool with_pid = false;    // another session of the run has the same rank
+};
+struct CycleOutput {
+  std::vector<std::string> files;  // absolute, traces first
+  uint64_t bytes = 0;
+  std::string error;               // "" all written
+};
+
+[[nodiscard]] CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place);
+// A manifest is there: the cycle is finished.
+[[nodiscard]] bool IsWritten(const CyclePlace& place, uint32_t cycle);
+// Takes away what an interrupted writer left of an unfinished cycle.
+void RemoveLeftovers(const model::Cycle& cycle, const CyclePlace& place);
+
+}  // namespace stepagent::ingest

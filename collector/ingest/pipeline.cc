@@ -1,0 +1,385 @@
+#include "collector/ingest/pipeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "nlohmann/json.hpp"
+
+#include "collector/ingest/recovery_state.h"
+#include "collector/model/session_info.h"
+#include "collector/spool/folders.h"
+#include "collector/spool/names.h"
+
+namespace stepagent::ingest {
+namespace {
+
+constexpr size_t kMaxProblems = 100;
+
+// Relative to the run folder, as files are named in every document of ours.
+std::string Relative(const std::string& path, const std::string& run_dir) {
+  const std::string prefix = run_dir + "/";
+  return path.rfind(prefix, 0) == 0 ? path.substr(prefix.size()) : path;
+}
+
+// The physical ordinal where CUDA_VISIBLE_DEVICES tells it, else the ordinal the process sees.
+int64_t PhysicalDevice(int32_t ordinal, const std::string& visible) {
+  const char* at = visible.c_str();
+  for (int32_t i = 0; *at != '\0'; ++i) {
+    char* end = nullptr;
+    const long number = std::strtol(at, &end, 10);
+    if (end == at) break;  // UUIDs have no order of their own
+    if (i == std::max(ordinal, 0)) return number;
+    if (*end != ',') break;
+    at = end + 1;
+  }
+  return ordinal;
+}
+
+}  // namespace
+
+SessionPipeline::SessionPipeline(const v1::Hello& hello, PipelineHooks hooks,
+                                 std::shared_ptr<Run> run)
+    : hooks_(std::move(hooks)),
+      run_(std::move(run)),
+      builder_(std::make_unique<model::CycleBuilder>(hello)),
+      disk_(run_->path, hooks_.disk),
+      max_bytes_(hello.max_bytes()),
+      visible_devices_(hello.cuda_visible_devices()) {
+  state_.session = model::SessionFromHello(hello);
+  if (state_.session.formats.empty()) state_.session.formats = {"chrome"};
+}
+
+SessionPipeline::~SessionPipeline() = default;
+
+std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const v1::Hello& hello,
+                                  const spool::RawFrame& frame, int64_t now_unix_ns,
+                                  PipelineHooks hooks, bool* is_held,
+                                  std::shared_ptr<SessionPipeline>* pipeline) {
+  std::shared_ptr<Run> run;
+  std::string error = runs->Find(out, hello.run_dir(), hello.identity().run(), now_unix_ns, &run);
+  if (!error.empty()) return error;
+  std::shared_ptr<SessionPipeline> made(new SessionPipeline(hello, std::move(hooks), run));
+  made->runs_ = runs;
+  SessionFolder folder;
+  error = runs->Enter(run.get(), &made->state_.session, &folder);
+  if (!error.empty()) return error;
+  made->session_dir_ = folder.path;
+  made->with_pid_ = folder.has_duplicate_rank;
+  if (folder.is_resumed) {
+    error = made->Replay(is_held);
+  } else {
+    error = made->StartNew(frame);
+  }
+  if (!error.empty()) return error;
+  made->SaveState();
+  *pipeline = std::move(made);
+  return {};
+}
+
+std::string SessionPipeline::StartNew(const spool::RawFrame& hello_frame) {
+  const std::string path = session_dir_ + "/" + std::string(spool::kRawName);
+  std::string error = raw_.Create(path);
+  if (!error.empty()) return error;
+  Append(hello_frame);
+  return {};
+}
+
+std::string SessionPipeline::Recover(const std::string& session_dir, PipelineHooks hooks,
+                                     bool* is_live, std::shared_ptr<SessionPipeline>* pipeline) {
+  const std::string raw = session_dir + "/" + std::string(spool::kRawName);
+  spool::RawReader reader;
+  std::string error = reader.Open(raw);
+  if (!error.empty()) return error;
+  spool::RawFrame frame;
+  v1::Hello hello;
+  const bool has_hello = reader.Next(&frame) &&
+                         frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello) &&
+                         hello.ParseFromString(frame.payload);
+  if (!has_hello) return raw + ": does not begin with a session's Hello";
+  auto run = std::make_shared<Run>();
+  const size_t slash = session_dir.rfind("/sessions/");
+  run->path = slash == std::string::npos ? session_dir : session_dir.substr(0, slash);
+  run->name = run->path.substr(run->path.rfind('/') + 1);
+  std::shared_ptr<SessionPipeline> made(new SessionPipeline(hello, std::move(hooks), run));
+  made->session_dir_ = session_dir;
+  error = made->Replay(is_live);
+  if (!error.empty()) return error;
+  *pipeline = std::move(made);
+  return {};
+}
+
+// What an earlier collector decided stays so: rank, name, cycles written.
+void SessionPipeline::TakeOldState() {
+  const OldState old = ReadOldState(session_dir_);
+  if (state_.session.rank < 0) {
+    state_.session.rank = std::max(RankInName(session_dir_), 0);
+    state_.session.rank_source = "assigned";
+  }
+  rank_is_final_ = true;
+  with_pid_ = old.has_duplicate_rank || with_pid_;
+  state_.cycles = old.cycles;
+  state_.problems = old.problems;
+}
+
+std::string SessionPipeline::Replay(bool* is_live) {
+  const std::string path = session_dir_ + "/" + std::string(spool::kRawName);
+  std::string error = raw_.Resume(path, is_live);
+  if (!error.empty()) return error;
+  TakeOldState();
+  spool::RawReader reader;
+  error = reader.Open(path);
+  if (!error.empty()) return error;
+  spool::RawFrame frame;
+  while (reader.Next(&frame)) {
+    if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kBatch)) {
+      v1::Batch batch;
+      if (!batch.ParseFromString(frame.payload)) continue;
+      builder_->Add(batch);
+      Dispatch(builder_->TakeClosed());
+    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
+      v1::Goodbye goodbye;
+      if (goodbye.ParseFromString(frame.payload)) builder_->Add(goodbye), said_goodbye_ = true;
+    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello)) {
+      v1::Hello hello;
+      const bool is_ours = hello.ParseFromString(frame.payload) &&
+                           hello.identity().session() == state_.session.id;
+      if (!is_ours) return path + ": belongs to another session";
+    }
+  }
+  raw_cut_bytes_ = reader.cut_bytes();
+  raw_.CutAt(reader.whole_bytes());
+  state_.raw_bytes = reader.whole_bytes();
+  run_->bytes += reader.whole_bytes();
+  return {};
+}
+
+void SessionPipeline::Append(const spool::RawFrame& frame) {
+  const std::string error = raw_.Append(frame.header, frame.payload.data());
+  const std::lock_guard lock(mutex_);
+  state_.raw_bytes = raw_.bytes();
+  if (error.empty()) {
+    run_->bytes += proto::kFrameHeaderBytes + frame.payload.size();
+    last_append_error_.clear();
+    return;
+  }
+  ++state_.lost_frames;
+  had_write_error_ = true;
+  if (error == last_append_error_) return;  // said already
+  last_append_error_ = error;
+  if (state_.problems.size() < kMaxProblems) state_.problems.push_back(error);
+  if (hooks_.on_problem) hooks_.on_problem(error);
+  is_throttled_ = false;
+}
+
+void SessionPipeline::Throttle(const std::string& reason) {
+  if (is_throttled_ || reason.empty()) return;
+  is_throttled_ = true;
+  v1::Throttle throttle;
+  throttle.set_stop(true);
+  throttle.set_reason(reason);
+  if (hooks_.on_throttle) hooks_.on_throttle(throttle);
+  Problem(reason);
+}
+
+void SessionPipeline::Problem(const std::string& line) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.problems.size() < kMaxProblems) state_.problems.push_back(line);
+  }
+  if (hooks_.on_problem) hooks_.on_problem(line);
+}
+
+void SessionPipeline::CountRefused() {
+  const std::lock_guard lock(mutex_);
+  ++state_.refused_frames;
+}
+
+bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
+  v1::Batch batch;
+  const bool is_ours = batch.ParseFromString(frame.payload) &&
+                       batch.identity().session() == state_.session.id;
+  if (!is_ours) {
+    CountRefused();
+    return false;
+  }
+  Append(frame);
+  Throttle(last_append_error_.empty() ? disk_.Check(now_ns, run_->bytes, max_bytes_)
+                                      : last_append_error_);
+  builder_->Add(batch);
+  if (runs_ != nullptr && batch.contexts_size() + batch.devices_size() > 0) {
+    runs_->SetDevice(run_.get(), state_.session.id,
+                     PhysicalDevice(builder_->progress().device, visible_devices_));
+  }
+  const bool has_begun = std::any_of(
+      batch.cycle_events().begin(), batch.cycle_events().end(),
+      [](const auto& e) { return e.kind() == v1::CycleEvent::ACTIVE_BEGIN; });
+  if (has_begun) {
+    for (const auto& e : batch.cycle_events()) {
+      if (e.kind() != v1::CycleEvent::ACTIVE_BEGIN) continue;
+      const std::lock_guard lock(mutex_);
+      EntryOf(e.cycle()).state = "recording";
+    }
+    SaveState();
+  }
+  Dispatch(builder_->TakeClosed());
+  return true;
+}
+
+bool SessionPipeline::OnGoodbye(const spool::RawFrame& frame) {
+  v1::Goodbye goodbye;
+  if (!goodbye.ParseFromString(frame.payload)) {
+    CountRefused();
+    return false;
+  }
+  Append(frame);
+  builder_->Add(goodbye);
+  said_goodbye_ = true;
+  return true;
+}
+
+void SessionPipeline::Finish(const std::string& why, std::function<void()> done) {
+  if (is_finished_) return;
+  is_finished_ = true;
+  std::vector<model::Cycle> rest = builder_->TakeRemaining();
+  for (model::Cycle& cycle : rest) {
+    if (cycle.ended == "killed" && !why.empty()) cycle.reason = why;
+  }
+  Dispatch(std::move(rest));
+  Post([self = shared_from_this(), done = std::move(done)] {
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->state_.is_open = false;
+    }
+    self->SaveState();
+    self->raw_.Close();
+    if (done) done();
+  });
+}
+
+void SessionPipeline::Post(std::function<void()> job) {
+  if (hooks_.post_write) {
+    hooks_.post_write(std::move(job));
+  } else {
+    job();
+  }
+}
+
+void SessionPipeline::Dispatch(std::vector<model::Cycle> cycles) {
+  for (model::Cycle& cycle : cycles) {
+    if (IsWritten(Place(), cycle.index)) continue;  // an earlier collector did
+    Settle();
+    {
+      const std::lock_guard lock(mutex_);
+      ++pending_cycles_;
+      EntryOf(cycle.index).state = "writing";
+    }
+    auto shared = std::make_shared<model::Cycle>(std::move(cycle));
+    Post([self = shared_from_this(), shared] { self->WriteOne(std::move(*shared)); });
+  }
+}
+
+// The first cycle decides the rank of a session that had none, and with it the folder's name.
+void SessionPipeline::Settle() {
+  if (rank_is_final_ || runs_ == nullptr) return;
+  rank_is_final_ = true;
+  if (state_.session.rank_source != "assigned") return;
+  const int32_t rank = runs_->FinalRank(run_.get(), state_.session);
+  if (rank == state_.session.rank) return;
+  const std::lock_guard lock(mutex_);
+  model::SessionInfo renamed = state_.session;
+  renamed.rank = rank;
+  const std::string path = run_->path + "/sessions/" + spool::SessionName(renamed);
+  const bool is_free = !spool::IsRealFolder(path);
+  if (is_free && std::rename(session_dir_.c_str(), path.c_str()) == 0) {
+    session_dir_ = path;
+    state_.session.rank = rank;
+  }
+}
+
+void SessionPipeline::WriteOne(model::Cycle cycle) {
+  const CyclePlace place = Place();
+  {
+    const std::lock_guard lock(mutex_);
+    cycle.session.rank = state_.session.rank;
+    cycle.session.rank_source = state_.session.rank_source;
+    cycle.session.formats = state_.session.formats;
+  }
+  if (place.with_pid) {
+    cycle.notes.push_back({"duplicate_rank", "another session of this run has rank " +
+                                                 std::to_string(cycle.session.rank) +
+                                                 "; this one's files carry its pid"});
+  }
+  if (raw_cut_bytes_ > 0) {
+    cycle.notes.push_back({"raw_cut", std::to_string(raw_cut_bytes_) +
+                                          " bytes after the last whole frame were cut off"});
+  }
+  RemoveLeftovers(cycle, place);
+  const CycleOutput output = hooks_.write_cycle(cycle, place);
+  Record(cycle, output);
+  SaveState();
+  v1::Written written;
+  written.set_cycle(cycle.index);
+  written.set_complete(cycle.complete);
+  for (const std::string& file : output.files) written.add_files(file);
+  written.set_error(output.error);
+  if (hooks_.on_written) hooks_.on_written(written);
+  if (hooks_.on_cycle) hooks_.on_cycle(cycle, output);
+}
+
+void SessionPipeline::Record(const model::Cycle& cycle, const CycleOutput& output) {
+  run_->bytes += output.bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    --pending_cycles_;
+    spool::CycleEntry& entry = EntryOf(cycle.index);
+    entry.state = output.error.empty() ? "written" : "failed";
+    entry.ended = cycle.ended;
+    entry.complete = cycle.complete;
+    entry.error = output.error;
+    entry.files.clear();
+    for (const std::string& file : output.files) {
+      entry.files.push_back(Relative(file, run_->path));
+    }
+    had_write_error_ = had_write_error_ || !output.error.empty();
+  }
+  if (!output.error.empty()) {
+    Problem("cycle " + std::to_string(cycle.index) + ": " + output.error);
+  }
+}
+
+spool::CycleEntry& SessionPipeline::EntryOf(uint32_t cycle) {
+  for (spool::CycleEntry& entry : state_.cycles) {
+    if (entry.index == cycle) return entry;
+  }
+  state_.cycles.push_back({.index = cycle});
+  return state_.cycles.back();
+}
+
+void SessionPipeline::SaveState() {
+  const std::lock_guard lock(mutex_);
+  state_.has_duplicate_rank = with_pid_;
+  const std::string error = spool::WriteSessionJson(state_, session_dir_);
+  if (error.empty()) return;
+  had_write_error_ = true;
+  if (hooks_.on_problem) hooks_.on_problem(error);
+}
+
+CyclePlace SessionPipeline::Place() const {
+  const std::lock_guard lock(mutex_);
+  return {.run_dir = run_->path, .session_dir = session_dir_, .with_pid = with_pid_};
+}
+bool SessionPipeline::had_write_error() const {
+  const std::lock_guard lock(mutex_);
+  return had_write_error_;
+}
+size_t SessionPipeline::pending_cycles() const {
+  const std::lock_guard lock(mutex_);
+  return pending_cycles_;
+}
+std::string SessionPipeline::session_dir() const {
+  const std::lock_guard lock(mutex_);
+  return session_dir_;
+}
+
+}  // namespace stepagent::ingest

@@ -1,0 +1,112 @@
+#pragma once
+// One session, from its checked frames to its files.
+//
+// Purpose: spool append -> builder -> when a cycle is closed: writers, manifest, summary,
+// session.json, Written. The same code live and in recovery.
+// Thread rule: On… and Finish from one thread at a time (the session's strand); cycles are written by
+// the jobs handed to post_write, one after another. session.json is guarded by a mutex.
+// Failure rule: a file that cannot be written is named, with errno, in session.json, in the log and to
+// the agent; the session goes on with what is left.
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "batch.pb.h"
+#include "session.pb.h"
+
+#include "collector/ingest/cycle_output.h"
+#include "collector/ingest/disk_guard.h"
+#include "collector/ingest/run_table.h"
+#include "collector/model/builder.h"
+#include "collector/spool/raw_file.h"
+#include "collector/spool/session_json.h"
+
+namespace stepagent::ingest {
+
+struct PipelineHooks {
+  // Runs jobs in order, now or later. Empty: at once.
+  std::function<void(std::function<void()>)> post_write;
+  std::function<void(const v1::Written&)> on_written;
+  std::function<void(const v1::Throttle&)> on_throttle;
+  std::function<void(const std::string& line)> on_problem;
+  std::function<void(const model::Cycle&, const CycleOutput&)> on_cycle;
+  // Replaceable in tests.
+  std::function<CycleOutput(const model::Cycle&, const CyclePlace&)> write_cycle = WriteCycle;
+  DiskGuard::Probe disk = SpaceOf;
+};
+
+class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
+ public:
+  // A session that says Hello here; `frame` is the Hello as received. "" or why it cannot be;
+  // *is_held: somebody else has its file at this moment.
+  [[nodiscard]] static std::string Open(RunTable* runs, const std::string& out,
+                                        const v1::Hello& hello, const spool::RawFrame& frame,
+                                        int64_t now_unix_ns, PipelineHooks hooks, bool* is_held,
+                                        std::shared_ptr<SessionPipeline>* pipeline);
+  // A session whose collector is gone, from its folder. *is_live: it is not gone.
+  [[nodiscard]] static std::string Recover(const std::string& session_dir, PipelineHooks hooks,
+                                           bool* is_live,
+                                           std::shared_ptr<SessionPipeline>* pipeline);
+  ~SessionPipeline();
+
+  // False: the frame is no batch of this session and was refused.
+  [[nodiscard]] bool OnBatch(const spool::RawFrame& frame, int64_t now_ns);
+  [[nodiscard]] bool OnGoodbye(const spool::RawFrame& frame);
+  void CountRefused();
+  // Nothing more will come. Cycles not written yet are written, then session.json says closed and
+  // `done` is called, as the last job. `why` becomes the reason of cycles cut short without a word
+  // from the agent.
+  void Finish(const std::string& why = {}, std::function<void()> done = {});
+
+  [[nodiscard]] bool HasOpenCycle() const { return builder_->progress().is_cycle_open; }
+  [[nodiscard]] bool said_goodbye() const { return said_goodbye_; }
+  [[nodiscard]] bool had_write_error() const;
+  [[nodiscard]] uint64_t raw_cut_bytes() const { return raw_cut_bytes_; }
+  // Cycles handed to post_write and not done yet.
+  [[nodiscard]] size_t pending_cycles() const;
+  [[nodiscard]] std::string session_dir() const;
+  [[nodiscard]] const Run& run() const { return *run_; }
+  [[nodiscard]] const model::SessionInfo& session() const { return state_.session; }
+
+ private:
+  SessionPipeline(const v1::Hello& hello, PipelineHooks hooks, std::shared_ptr<Run> run);
+  [[nodiscard]] std::string StartNew(const spool::RawFrame& hello_frame);
+  [[nodiscard]] std::string Replay(bool* is_live);
+  void TakeOldState();
+  void Append(const spool::RawFrame& frame);
+  void Throttle(const std::string& reason);
+  void Problem(const std::string& line);
+  void Settle();
+  void Dispatch(std::vector<model::Cycle> cycles);
+  void WriteOne(model::Cycle cycle);
+  void Record(const model::Cycle& cycle, const CycleOutput& output);
+  void SaveState();
+  spool::CycleEntry& EntryOf(uint32_t cycle);
+  void Post(std::function<void()> job);
+  [[nodiscard]] CyclePlace Place() const;
+
+  PipelineHooks hooks_;
+  RunTable* runs_ = nullptr;            // null in recovery
+  std::shared_ptr<Run> run_;
+  std::unique_ptr<model::CycleBuilder> builder_;
+  spool::RawWriter raw_;
+  DiskGuard disk_;
+  uint64_t max_bytes_ = 0;
+  std::string visible_devices_;
+  std::atomic<bool> said_goodbye_{false};
+  bool is_throttled_ = false, is_finished_ = false;
+  uint64_t raw_cut_bytes_ = 0;
+  std::string last_append_error_;
+
+  mutable std::mutex mutex_;            // below: shared with the writing jobs
+  std::string session_dir_;
+  bool with_pid_ = false, rank_is_final_ = false, had_write_error_ = false;
+  spool::SessionState state_;
+  size_t pending_cycles_ = 0;
+};
+
+}  // namespace stepagent::ingest

@@ -1,0 +1,118 @@
+#include "collector/spool/folders.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace stepagent::spool {
+namespace {
+
+constexpr mode_t kFolderMode = 0755;
+constexpr mode_t kFileMode = 0644;
+
+std::string Unique() {
+  static std::atomic<unsigned> counter{0};
+  return std::to_string(getpid()) + "." +
+         std::to_string(counter.fetch_add(1, std::memory_order_relaxed));
+}
+
+}  // namespace
+
+std::string ErrnoText(const std::string& path, const char* what, int error) {
+  return path + ": " + what + ": " + std::strerror(error);
+}
+
+bool IsRealFolder(const std::string& path) {
+  struct stat st {};
+  return lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+std::string MakeOut(const std::string& path) {
+  if (path.empty()) return "the output folder's name is empty";
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string parent = path.substr(0, slash);
+    if (mkdir(parent.c_str(), kFolderMode) != 0 && errno != EEXIST) {
+      return ErrnoText(parent, "cannot create folder", errno);
+    }
+  }
+  if (mkdir(path.c_str(), kFolderMode) == 0) return {};
+  const int error = errno;
+  struct stat st {};
+  const bool is_folder = stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+  if (error == EEXIST && is_folder) return {};
+  return ErrnoText(path, "cannot create folder", error == EEXIST ? ENOTDIR : error);
+}
+
+std::string MakeFolder(const std::string& path) {
+  bool existed = false;
+  std::string error = MakeNewFolder(path, &existed);
+  if (existed && IsRealFolder(path)) return {};
+  return existed ? ErrnoText(path, "is in the way", ENOTDIR) : error;
+}
+
+std::string MakeNewFolder(const std::string& path, bool* existed) {
+  *existed = false;
+  if (mkdir(path.c_str(), kFolderMode) == 0) return {};
+  const int error = errno;
+  *existed = error == EEXIST;
+  return ErrnoText(path, "cannot create folder", error);
+}
+
+std::string PointLatest(const std::string& out, const std::string& name) {
+  const std::string link = out + "/latest";
+  struct stat st {};
+  if (lstat(link.c_str(), &st) == 0 && !S_ISLNK(st.st_mode)) {
+    return link + ": left alone, it is not a link of ours";
+  }
+  const std::string temporary = out + "/.latest." + Unique();
+  if (symlink(name.c_str(), temporary.c_str()) != 0) {
+    return ErrnoText(temporary, "cannot create link", errno);
+  }
+  if (rename(temporary.c_str(), link.c_str()) == 0) return {};
+  const int error = errno;
+  unlink(temporary.c_str());
+  return ErrnoText(link, "cannot replace link", error);
+}
+
+std::string ReplaceFile(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".partial." + Unique();
+  const int fd =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
+  if (fd < 0) return ErrnoText(temporary, "cannot create", errno);
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n > 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (n == 0 || errno != EINTR) {
+      error = n == 0 ? ENOSPC : errno;
+    }
+  }
+  if (close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return {};
+  unlink(temporary.c_str());
+  return ErrnoText(path, "cannot write", error);
+}
+
+std::vector<std::string> RealFoldersIn(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* dir = opendir(path.c_str());
+  if (dir == nullptr) return names;
+  while (const dirent* entry = readdir(dir)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != ".." && IsRealFolder(path + "/" + name)) names.push_back(name);
+  }
+  closedir(dir);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace stepagent::spool

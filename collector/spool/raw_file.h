@@ -1,0 +1,75 @@
+#pragma once
+// raw.steps: the frames of one session, exactly as received.
+//
+// Purpose: the truth everything else is derived from. Hello first, then batches, then Goodbye.
+// Thread rule: one owner per object. A live writer holds an exclusive flock on the file.
+// Failure rule: a failed append leaves the file at its last whole frame; the reader stops at the last
+// whole frame and says how many bytes follow it.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/frame.h"
+
+namespace stepagent::spool {
+
+class RawWriter {
+ public:
+  RawWriter() = default;
+  ~RawWriter();
+  RawWriter(const RawWriter&) = delete;
+  RawWriter& operator=(const RawWriter&) = delete;
+
+  // A file that must not exist yet.
+  [[nodiscard]] std::string Create(const std::string& path);
+  // An existing one, to go on with at `whole_bytes`; what follows them is cut. *is_live: another
+  // process holds it.
+  [[nodiscard]] std::string Resume(const std::string& path, bool* is_live);
+  void CutAt(uint64_t whole_bytes);
+  // Header and payload in one call.
+  [[nodiscard]] std::string Append(const proto::FrameHeader& header, const void* payload);
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  [[nodiscard]] bool Lock();
+
+  std::string path_;
+  int fd_ = -1;
+  uint64_t bytes_ = 0;      // end of the last whole frame
+  bool is_torn_ = false;    // bytes of a failed append could not be cut off yet
+};
+
+struct RawFrame {
+  proto::FrameHeader header;
+  std::string payload;
+};
+
+class RawReader {
+ public:
+  ~RawReader();
+  RawReader() = default;
+  RawReader(const RawReader&) = delete;
+  RawReader& operator=(const RawReader&) = delete;
+
+  [[nodiscard]] std::string Open(const std::string& path);
+  // False at the end. Frames with a wrong checksum are skipped and counted.
+  [[nodiscard]] bool Next(RawFrame* frame);
+  [[nodiscard]] uint64_t whole_bytes() const { return whole_bytes_; }
+  [[nodiscard]] uint64_t cut_bytes() const { return file_bytes_ - whole_bytes_; }
+  [[nodiscard]] uint64_t damaged_frames() const { return damaged_frames_; }
+
+ private:
+  [[nodiscard]] bool Read(void* to, size_t bytes);
+
+  int fd_ = -1;
+  uint64_t file_bytes_ = 0, whole_bytes_ = 0, damaged_frames_ = 0;
+  std::vector<char> buffer_;
+  size_t buffer_at_ = 0;
+};
+
+// Whether a collector holds the file now.
+[[nodiscard]] bool IsLive(const std::string& raw_path);
+
+}  // namespace stepagent::spool

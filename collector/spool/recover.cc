@@ -1,0 +1,146 @@
+#include "collector/spool/recover.h"
+
+#include <algorithm>
+#include <climits>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collector/ingest/pipeline.h"
+#include "collector/ingest/process_watch.h"
+#include "collector/ingest/recovery_state.h"
+#include "collector/spool/folders.h"
+#include "collector/spool/names.h"
+
+namespace stepagent::spool {
+namespace {
+
+using ingest::CycleOutput;
+using ingest::SessionPipeline;
+
+std::string RawPath(const std::string& session_dir) {
+  return session_dir + "/" + std::string(kRawName);
+}
+
+bool HasRaw(const std::string& session_dir) {
+  struct stat st {};
+  return lstat(RawPath(session_dir).c_str(), &st) == 0 && S_ISREG(st.st_mode);
+}
+
+// A closed session all of whose cycles are written needs no second look at its raw file.
+bool IsFinished(const std::string& session_dir) {
+  const ingest::OldState old = ingest::ReadOldState(session_dir);
+  return old.is_closed && std::all_of(old.cycles.begin(), old.cycles.end(),
+                                      [](const CycleEntry& c) { return c.state == "written"; });
+}
+
+bool ProcessLives(const std::string& session_dir) {
+  RawReader reader;
+  RawFrame frame;
+  v1::Hello hello;
+  if (!reader.Open(RawPath(session_dir)).empty() || !reader.Next(&frame)) return false;
+  if (!hello.ParseFromString(frame.payload)) return false;
+  char host[HOST_NAME_MAX + 1] = {};
+  if (gethostname(host, sizeof host - 1) != 0 || hello.identity().host() != host) return false;
+  const ingest::PeerProcess process{.pid = static_cast<pid_t>(hello.pid()),
+                                    .uid = 0,
+                                    .start_ticks = hello.process_start_ticks()};
+  return ingest::LifeOf(process) == ingest::Life::kAlive;
+}
+
+}  // namespace
+
+void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report) {
+  ++report->sessions;
+  if (IsLive(RawPath(session_dir))) {
+    ++report->live;
+    return;
+  }
+  if (IsFinished(session_dir)) return;
+  if (living == Living::kLeaveAlone && ProcessLives(session_dir)) {
+    ++report->live;
+    return;
+  }
+  ingest::PipelineHooks hooks;
+  hooks.on_problem = [report](const std::string& line) { report->problems.push_back(line); };
+  hooks.on_cycle = [report](const model::Cycle&, const CycleOutput& output) {
+    report->cycles_written += output.error.empty() ? 1 : 0;
+    report->files.insert(report->files.end(), output.files.begin(), output.files.end());
+  };
+  bool is_live = false;
+  std::shared_ptr<SessionPipeline> pipeline;
+  const std::string error =
+      SessionPipeline::Recover(session_dir, std::move(hooks), &is_live, &pipeline);
+  if (is_live) {
+    ++report->live;
+  } else if (!error.empty()) {
+    report->problems.push_back(error);
+  } else {
+    report->cut_bytes += pipeline->raw_cut_bytes();
+    pipeline->Finish();
+  }
+}
+
+RecoverReport RecoverAll(const std::string& path, Living living) {
+  RecoverReport report;
+  const std::string root = path.size() > 1 && path.back() == '/' ? path.substr(0, path.size() - 1)
+                                                                 : path;
+  if (HasRaw(root)) {
+    RecoverSession(root, living, &report);
+    return report;
+  }
+  std::vector<std::string> runs{root};
+  for (const std::string& name : RealFoldersIn(root)) runs.push_back(root + "/" + name);
+  for (const std::string& run : runs) {
+    for (const std::string& name : RealFoldersIn(run + "/sessions")) {
+      const std::string session_dir = run + "/sessions/" + name;
+      if (HasRaw(session_dir)) RecoverSession(session_dir, living, &report);
+    }
+  }
+  return report;
+}
+
+std::string ReadCycles(const std::string& raw_path,
+                       const std::function<void(model::Cycle)>& on_cycle, RawReport* report) {
+  RawReader reader;
+  std::string error = reader.Open(raw_path);
+  if (!error.empty()) return error;
+  RawFrame frame;
+  std::unique_ptr<model::CycleBuilder> builder;
+  const int32_t folder_rank = ingest::RankInName(raw_path);
+  bool has_rank = true;
+  const auto give = [&](std::vector<model::Cycle> cycles) {
+    for (model::Cycle& cycle : cycles) {
+      if (!has_rank) cycle.session.rank = std::max(folder_rank, 0);
+      if (!has_rank) cycle.session.rank_source = "assigned";
+      on_cycle(std::move(cycle));
+    }
+  };
+  while (reader.Next(&frame)) {
+    ++report->frames;
+    const auto type = static_cast<proto::FrameType>(frame.header.type);
+    if (type == proto::FrameType::kHello && builder == nullptr) {
+      v1::Hello hello;
+      if (!hello.ParseFromString(frame.payload)) return raw_path + ": its Hello is not readable";
+      has_rank = hello.identity().rank() >= 0;
+      builder = std::make_unique<model::CycleBuilder>(hello);
+    } else if (type == proto::FrameType::kBatch && builder != nullptr) {
+      v1::Batch batch;
+      if (!batch.ParseFromString(frame.payload)) continue;
+      builder->Add(batch);
+      give(builder->TakeClosed());
+    } else if (type == proto::FrameType::kGoodbye && builder != nullptr) {
+      v1::Goodbye goodbye;
+      if (!goodbye.ParseFromString(frame.payload)) continue;
+      builder->Add(goodbye);
+      report->said_goodbye = true;
+    }
+  }
+  report->damaged_frames = reader.damaged_frames();
+  report->cut_bytes = reader.cut_bytes();
+  if (builder == nullptr) return raw_path + ": does not begin with a session's Hello";
+  give(builder->TakeRemaining());
+  return {};
+}
+
+}  // namespace stepagent::spool

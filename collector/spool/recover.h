@@ -1,0 +1,45 @@
+#pragma once
+// Finishes what an interrupted collector left.
+//
+// Purpose: `report`, `convert`, `wait` and the next collector in a folder call this first, so that a
+// session whose collector was killed ends like any other: every cycle written, session.json closed.
+// Thread rule: any thread; a session held by a running collector is left alone (flock).
+// Failure rule: every problem is a line; a folder that cannot be recovered stays as it is.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collector/model/cycle.h"
+
+namespace stepagent::spool {
+
+struct RecoverReport {
+  uint32_t sessions = 0;        // looked at
+  uint32_t live = 0;            // left alone: held by a running collector, or its process lives
+  uint32_t cycles_written = 0;
+  uint64_t cut_bytes = 0;       // after the last whole frame
+  std::vector<std::string> files;
+  std::vector<std::string> problems;
+};
+
+// A session whose process lives on this host may come back to the next collector.
+enum class Living : uint8_t { kFinishToo, kLeaveAlone };
+
+// OUT/<run>/sessions/<session>.
+void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report);
+// A session, a run, or OUT with all its runs.
+[[nodiscard]] RecoverReport RecoverAll(const std::string& path,
+                                       Living living = Living::kFinishToo);
+
+// Reads a raw file into cycles, writing nothing. "" or why it cannot be read. The session's rank is
+// that of its folder's name where the agent knew none.
+struct RawReport {
+  uint64_t frames = 0, damaged_frames = 0, cut_bytes = 0;
+  bool said_goodbye = false;
+};
+[[nodiscard]] std::string ReadCycles(const std::string& raw_path,
+                                     const std::function<void(model::Cycle)>& on_cycle,
+                                     RawReport* report);
+
+}  // namespace stepagent::spool

@@ -1,0 +1,35 @@
+#pragma once
+// session.json: who, what, settings in force, cycles so far.
+//
+// Purpose: what `stepagent wait`, `report` and people look at while a run goes on.
+// Thread rule: a plain value and a pure function; the session's owner writes it.
+// Failure rule: text that is no UTF-8 is replaced; writing returns "path: what: errno text".
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collector/model/cycle.h"
+
+namespace stepagent::spool {
+
+struct CycleEntry {
+  uint32_t index = 0;
+  std::string state;               // recording writing written failed
+  std::string ended;
+  bool complete = false;
+  std::vector<std::string> files;  // relative to the run folder
+  std::string error;
+};
+struct SessionState {
+  model::SessionInfo session;
+  bool is_open = true;
+  std::vector<CycleEntry> cycles;
+  std::vector<std::string> problems;  // path and errno text of what could not be written
+  bool has_duplicate_rank = false;    // its files carry the pid
+  uint64_t raw_bytes = 0, lost_frames = 0, refused_frames = 0;
+};
+
+[[nodiscard]] std::string SessionJsonText(const SessionState& state);
+[[nodiscard]] std::string WriteSessionJson(const SessionState& state, const std::string& folder);
+
+}  // namespace stepagent::spool
