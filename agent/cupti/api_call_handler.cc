@@ -83,12 +83,12 @@ uint32_t CellsInUse() noexcept {
   return nullptr;
 }
 
-// Counts the callback; true when this one is to be timed.
-bool CountCallback(Cell* cell) noexcept {
+// Counts the callback; the ticks at its begin when this one is to be timed, else 0.
+uint64_t CountCallback(Cell* cell) noexcept {
   Add(&cell->callbacks, 1);
-  if (--cell->until_sample != 0) return false;
+  if (--cell->until_sample != 0) [[likely]] return 0;
   cell->until_sample = kSampleEvery;
-  return true;
+  return HostClock::Ticks();
 }
 
 void TakeSample(Cell* cell, uint64_t begin_ticks) noexcept {
@@ -156,36 +156,34 @@ void ApiCallHandler::Enter(uint32_t domain, uint32_t cbid, const void* data) noe
       return;
     }
   }
-  const uint64_t now = HostClock::Ticks();
-  const bool is_sample = CountCallback(cell);
+  const uint64_t sample = CountCallback(cell);
   if (!IsNested(*cell, domain) && cbid < CallbackCatalog::kMaxCallbackId) {
     // Also when recording is off: a call that is open when it comes on is not to have its nested
     // driver call taken for an outermost one.
-    cell->begin_ticks = now;
+    if (is_recording) cell->begin_ticks = HostClock::Ticks();
     cell->correlation = static_cast<const CUpti_CallbackData*>(data)->correlationId;
     cell->cbid = static_cast<uint16_t>(cbid);
     cell->flags.store(is_recording ? kRecorded : 0, std::memory_order_relaxed);
     cell->epoch.store(g_epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
     cell->domain.store(domain, std::memory_order_release);  // pairs with InFlight
   }
-  if (is_sample) [[unlikely]] TakeSample(cell, now);
+  if (sample != 0) [[unlikely]] TakeSample(cell, sample);
 }
 
 void ApiCallHandler::Exit(uint32_t domain, uint32_t cbid, const void* data) noexcept {
   Cell* cell = t_cell;
   if (cell == nullptr) [[unlikely]] return;
-  const uint64_t now = HostClock::Ticks();
-  const bool is_sample = CountCallback(cell);
+  const uint64_t sample = CountCallback(cell);
   const auto& call = *static_cast<const CUpti_CallbackData*>(data);
   // Correlation ids are unique in the process: only the exit of the very call that entered matches.
   if (cell->domain.load(std::memory_order_relaxed) == domain && cell->cbid == cbid &&
       cell->correlation == call.correlationId) {
     if ((cell->flags.load(std::memory_order_relaxed) & kRecorded) != 0) {
-      AppendCall(*cell, domain, call, now);
+      AppendCall(*cell, domain, call, HostClock::Ticks());
     }
     cell->domain.store(0, std::memory_order_release);  // pairs with InFlight: the record is out
   }
-  if (is_sample) [[unlikely]] TakeSample(cell, now);
+  if (sample != 0) [[unlikely]] TakeSample(cell, sample);
 }
 
 void ApiCallHandler::MarkCaptured() noexcept {

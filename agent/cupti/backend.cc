@@ -29,19 +29,19 @@ bool BackendImpl::CudaIsMapped() const {
 }
 
 void BackendImpl::Arm(const ArmRequest& request) {
-  if (is_armed_ && request.activities == request_.activities &&
+  if (IsArmed() && request.activities == request_.activities &&
       request.graph_nodes == request_.graph_nodes) {
     EnableCallbacks();
     return;
   }
-  if (is_armed_) Disarm();  // another level of detail: the records so far are in the pool
+  if (IsArmed()) Disarm();  // another level of detail: the records so far are in the pool
   request_ = request;
   try {
     ArmSteps();
   } catch (...) {  // bad_alloc is all that can be thrown here
     Refuse({"error", "out of memory while arming CUPTI"});
   }
-  if (!is_armed_) Release();
+  if (!IsArmed()) Release();
 }
 
 bool BackendImpl::RunSteps(const Step* begin, const Step* end) {
@@ -55,7 +55,7 @@ void BackendImpl::ArmSteps() {
   static constexpr Step kLoading[] = {&BackendImpl::CheckRequest, &BackendImpl::CheckDriver,
                                       &BackendImpl::LoadAndSubscribe};
   static constexpr Step kEnabling[] = {&BackendImpl::RegisterBuffers, &BackendImpl::EnableKinds,
-                                       &BackendImpl::EnableCalls};
+                                       &BackendImpl::EnableCalls, &BackendImpl::Summarize};
   state_ = GpuState();
   kinds_.clear();
   reason_is_pending_ = false;
@@ -65,9 +65,8 @@ void BackendImpl::ArmSteps() {
   // Only the first enable loads code.
   if (has_armed_once_) gate.reset();
   if (!RunSteps(std::begin(kEnabling), std::end(kEnabling))) return;
-  is_armed_ = true;
   has_armed_once_ = true;
-  Summarize();
+  is_armed_.store(true, std::memory_order_release);  // pairs with IsArmed: all of the above is set
 }
 
 bool BackendImpl::CheckRequest() {
@@ -170,10 +169,12 @@ bool BackendImpl::LoadAndSubscribe() {
 }
 
 bool BackendImpl::RegisterBuffers() {
-  if (pool_ == nullptr) pool_ = new BufferPool();  // leaked: CUPTI may hold buffers for ever
-  if (!pool_->Map()) return Refuse({"error", "no memory for CUPTI's buffers"}), false;
-  pool_->Begin(&layouts_);
-  SetCallbackPool(pool_);
+  BufferPool* pool = Pool();
+  if (pool == nullptr) pool = new BufferPool();
+  if (!pool->Map()) return Refuse({"error", "no memory for CUPTI's buffers"}), false;
+  pool->Begin(&layouts_);
+  SetCallbackPool(pool);
+  pool_.store(pool, std::memory_order_release);  // pairs with Pool()
   ClearFatalResult();
   decoder_.ForgetNames();
   // Anew at each arm: another client may have registered its own meanwhile.
@@ -287,13 +288,13 @@ int BackendImpl::SwitchCallbacks(bool on) {
 }
 
 void BackendImpl::DisableCallbacks() {
-  if (!is_armed_) return;
+  if (!IsArmed()) return;
   (void)SwitchCallbacks(false);
   ApiCallHandler::NewEpoch();
 }
 
 void BackendImpl::EnableCallbacks() {
-  if (!is_armed_) return;
+  if (!IsArmed()) return;
   ApiCallHandler::NewEpoch();
   (void)SwitchCallbacks(true);
 }
@@ -301,19 +302,19 @@ void BackendImpl::EnableCallbacks() {
 uint32_t BackendImpl::CallsInFlight() const { return ApiCallHandler::InFlight(); }
 
 void BackendImpl::FlushPlain() {
-  if (!is_armed_) return;
+  if (!IsArmed()) return;
   (void)subscription_.Flush(false);
   ReadDropped();
 }
 
 void BackendImpl::Disarm() {
-  if (!is_armed_) return;
+  if (!IsArmed()) return;
   DisableCallbacks();
   subscription_.DisableKinds();
   (void)subscription_.Flush(true);
   ReadDropped();
   ApiCallHandler::Sweep();
-  is_armed_ = false;
+  is_armed_.store(false, std::memory_order_release);
 }
 
 void BackendImpl::Release() {
@@ -322,11 +323,11 @@ void BackendImpl::Release() {
   guard::LoaderGate::Scope gate(kGateWaitNs);
   subscription_.DisableKinds();
   subscription_.Unsubscribe();
-  if (pool_ != nullptr) pool_->Trim();
+  if (Pool() != nullptr) Pool()->Trim();
 }
 
 void BackendImpl::DumpExisting() {
-  if (!is_armed_) return;
+  if (!IsArmed()) return;
   for (const KindSpec& spec : kKinds) {
     if (spec.role == KindRole::kInventory) (void)subscription_.EnableKindAndDump(spec.kind);
   }

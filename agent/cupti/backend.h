@@ -27,7 +27,9 @@ class BackendImpl final : public CuptiBackend {
   void NoteCuda() override;
   [[nodiscard]] bool CudaIsMapped() const override;
   void Arm(const ArmRequest& request) override;
-  [[nodiscard]] bool IsArmed() const override { return is_armed_; }
+  [[nodiscard]] bool IsArmed() const override {
+    return is_armed_.load(std::memory_order_acquire);
+  }
   void DisableCallbacks() override;
   [[nodiscard]] uint32_t CallsInFlight() const override;
   void EnableCallbacks() override;
@@ -58,6 +60,7 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] bool RegisterBuffers();
   [[nodiscard]] bool EnableKinds();
   [[nodiscard]] bool EnableCalls();
+  [[nodiscard]] bool Summarize();
 
   void Refuse(const Reason& reason);
   [[nodiscard]] int InitResult();
@@ -65,7 +68,6 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] Reason WhyRefused(const std::string& call, int result, const std::string& holder);
   void EnableKind(const KindSpec& spec);
   void EnableGraphLevel();
-  void Summarize();
   void NoteQuirks();
   void NoteFatal();
   [[nodiscard]] KindState* Kind(uint32_t activity);
@@ -74,6 +76,7 @@ class BackendImpl final : public CuptiBackend {
     return (request_.activities & ActivityMask(activity)) != 0;
   }
   [[nodiscard]] bool WantsFunction(core::CallClass call_class) const;
+  [[nodiscard]] BufferPool* Pool() const { return pool_.load(std::memory_order_acquire); }
   void ReadDropped();
   void DescribeDevices(core::ActivitySink* sink);
 
@@ -83,7 +86,9 @@ class BackendImpl final : public CuptiBackend {
   ApiTable api_;
   Layouts layouts_;
   CallbackCatalog catalog_;
-  BufferPool* pool_ = nullptr;   // leaked: CUPTI may hold buffers for ever
+  // Leaked: CUPTI may hold buffers for ever. Atomic, like is_armed_: the thread `stepagent` may look
+  // (Decode, counters) while the thread inside InitializeInjection arms for the first time.
+  std::atomic<BufferPool*> pool_{nullptr};
   Subscription subscription_;
   Decoder decoder_;
 
@@ -97,7 +102,7 @@ class BackendImpl final : public CuptiBackend {
   std::atomic<bool> cuda_noted_{false};  // set by the thread inside InitializeInjection
   int failed_init_ = 0;                // cuInit's last bad result: it is costly and not cached
   bool must_note_cuda_ = false;        // forked: the parent's CUDA is not ours
-  bool is_armed_ = false;
+  std::atomic<bool> is_armed_{false};
   bool has_armed_once_ = false;
   bool reason_is_pending_ = false;     // told inside InitializeInjection, before cuInit had a result
   bool must_describe_devices_ = false;

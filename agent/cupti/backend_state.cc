@@ -82,7 +82,7 @@ KindState* BackendImpl::Kind(uint32_t activity) {
   return nullptr;
 }
 
-void BackendImpl::Summarize() {
+bool BackendImpl::Summarize() {
   uint32_t enabled = 0;
   std::string errors;
   for (const KindState& kind : kinds_) {
@@ -95,13 +95,13 @@ void BackendImpl::Summarize() {
   NoteQuirks();
   if (enabled == 0 || (wants_device && device_kinds_on_ == 0)) {
     Refuse(WhyRefused(first_kind_error_call_, first_kind_error_, ""));
-    is_armed_ = false;
-    return;
+    return false;
   }
   state_.status = errors.empty() ? GpuState::Status::kCollected : GpuState::Status::kPartial;
-  if (errors.empty()) return;
+  if (errors.empty()) return true;
   state_.reason_code = "kinds_missing";
   state_.reason = "not everything asked for can be collected: " + errors;
+  return true;
 }
 
 void BackendImpl::NoteQuirks() {
@@ -137,13 +137,16 @@ uint64_t BackendImpl::DeviceClockNs() const {
 }
 
 uint64_t BackendImpl::Decode(core::ActivitySink* sink) {
-  if (pool_ == nullptr) return 0;
-  if (is_armed_) NoteFatal();
-  if (must_describe_devices_ && is_armed_) DescribeDevices(sink);
-  if (!pool_->HasCompleted()) return 0;
+  BufferPool* pool = Pool();
+  if (pool == nullptr) return 0;
+  if (IsArmed()) {
+    NoteFatal();
+    if (must_describe_devices_) DescribeDevices(sink);
+  }
+  if (!pool->HasCompleted()) return 0;
   decoder_.SetNow(DeviceClockNs());
   uint64_t decoded = 0;
-  pool_->TakeCompleted([&](const BufferPool::Completed& buffer) {
+  pool->TakeCompleted([&](const BufferPool::Completed& buffer) {
     decoded += decoder_.DecodeBuffer(buffer.data, buffer.valid_bytes, sink);
   });
   return decoded;
@@ -189,8 +192,8 @@ BackendCounters BackendImpl::counters() {
   counters.records_no_timing = decoded.no_timing;
   counters.cupti_dropped = cupti_dropped_;
   counters.dropped_unknown = dropped_unknown_;
-  if (pool_ == nullptr) return counters;
-  const PoolCounts pool = pool_->counts();
+  if (Pool() == nullptr) return counters;
+  const PoolCounts pool = Pool()->counts();
   counters.foreign_buffers = pool.foreign;
   counters.refused_buffers = pool.refused;
   counters.buffers_outstanding = pool.outstanding;
@@ -205,8 +208,8 @@ void BackendImpl::ForgetAll() {
   // The parent's subscription, pool and armed state mean nothing here, and nothing is freed: CUPTI's
   // copy of them is in whatever state the fork found it. The library itself stays chosen.
   subscription_.Abandon();
-  pool_ = nullptr;
-  is_armed_ = false;
+  pool_.store(nullptr, std::memory_order_relaxed);
+  is_armed_.store(false, std::memory_order_relaxed);
   has_armed_once_ = false;
   cuda_noted_.store(false, std::memory_order_relaxed);
   failed_init_ = kCudaOk;

@@ -16,7 +16,7 @@ uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 }  // namespace
 
 const Decoder::Route& Decoder::RouteFor(uint32_t kind) {
-  static const auto kRoutes = [] {
+  static constexpr auto kRoutes = [] {
     std::array<Route, kKindLimit> routes{};
     routes[kKindKernel] = {&Decoder::OnKernel, kActivityKernel};
     routes[kKindConcurrentKernel] = {&Decoder::OnKernel, kActivityKernel};
@@ -32,7 +32,7 @@ const Decoder::Route& Decoder::RouteFor(uint32_t kind) {
     routes[kKindStream] = {&Decoder::OnStream, kActivityNone};
     return routes;
   }();
-  static const Route kNone;
+  static constexpr Route kNone;
   return kind < kKindLimit ? kRoutes[kind] : kNone;
 }
 
@@ -55,6 +55,7 @@ uint64_t Decoder::DecodeBuffer(uint8_t* data, size_t valid_bytes, core::Activity
   const uint8_t* const end = data + valid_bytes;
   const uint8_t* previous = nullptr;
   CUpti_Activity* record = nullptr;
+  names_.BeginBuffer();
   while (valid_bytes >= sizeof(uint32_t)) {
     const CUptiResult result = api_->ActivityGetNextRecord(data, valid_bytes, &record);
     if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) break;

@@ -25,10 +25,16 @@ void NameCache::Clear() {
 
 core::NameId NameCache::Intern(const char* name) {
   Entry& entry = entries_[Slot(name, kEntries)];
-  if (entry.name == name && Matches(name, core::NameTable::Text(entry.id))) return entry.id;
+  if (entry.name == name) [[likely]] {
+    if (entry.checked_in == buffer_) [[likely]] return entry.id;
+    if (Matches(name, core::NameTable::Text(entry.id))) {
+      entry.checked_in = buffer_;
+      return entry.id;
+    }
+  }
   const core::NameId id = core::NameTable::Intern(name, strnlen(name, kLongestName));
   // 0 and 1 (none, overflow) have no text of their own to compare with.
-  if (id > 1) entry = {name, id};
+  if (id > 1) entry = {name, id, buffer_};
   return id;
 }
 

@@ -5,7 +5,7 @@
 // record (strlen and hash of some hundred bytes) would cost more than the rest of the decoding.
 // Thread rule: the thread that decodes. Failure rule: a miss only costs time.
 // The pointer is a hint, never the key: a rival's cuptiFinalize frees names and the address may come
-// back with another text, so a hit is compared with the interned text before it counts.
+// back with another text, so the first hit in each buffer is compared with the interned text.
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +16,8 @@ namespace stepagent::cupti {
 class NameCache {
  public:
   void Clear();
+  // A new buffer: what pointers mean is checked once more.
+  void BeginBuffer() { ++buffer_; }
   // `name` is a C string that lives during the call. Never null.
   [[nodiscard]] core::NameId Intern(const char* name);
 
@@ -28,8 +30,10 @@ class NameCache {
   struct Entry {
     const char* name = nullptr;
     core::NameId id = 0;
+    uint32_t checked_in = 0;   // the buffer in which the text was last compared
   };
   Entry entries_[kEntries];
+  uint32_t buffer_ = 1;
 };
 
 }  // namespace stepagent::cupti
