@@ -22,10 +22,8 @@ std::string Text(const Json& object, const char* key) {
 double Share(const Json& part, int64_t whole) {
   return whole <= 0 || !part.is_number() ? 0 : part.get<double>() / double(whole);
 }
-// A labelled line; what does not fit goes below, under the text.
-std::string Line(const char* label, const std::string& text) {
-  constexpr size_t kIndent = 10;
-  return Wrap(PadRight(label, kIndent - 1) + " " + text, kTextColumns, kIndent) + "\n";
+std::string Line(const std::string& label, const std::string& text) {
+  return Paragraph(label, 10, text, kTextColumns);
 }
 
 std::string Title(const Json& s) {
@@ -122,7 +120,7 @@ std::string DeviceLines(const Json& s) {
       return fmt::format("{} {} ({})", name, Time(d.at(key)), Percent(Share(d.at(key), span)));
     };
     const std::string name = Fit(Text(d, "name"), 40);
-    out += Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()).c_str(),
+    out += Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()),
                 fmt::format("{}{}of its span of {} (first to last work): {}, {}", name,
                             name.empty() ? "" : "; ", Duration(span), part("busy", "busy_ns"),
                             part("idle", "idle_ns")));
@@ -171,7 +169,7 @@ std::string ReadingLines(const Json& s) {
   for (const Json& r : readings) {
     out += out.empty() ? "Place to start\n" : "Then\n";
     const auto line = [&](const char* label, const std::string& text) {
-      out += "  " + Wrap(PadRight(label, 11) + " " + text, kTextColumns - 2, 14) + "\n";
+      out += Paragraph(std::string("  ") + label, 14, text, kTextColumns);
     };
     line("observed", Text(r, "observation"));
     line("evidence", Text(r.at("evidence"), "text"));

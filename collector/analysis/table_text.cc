@@ -175,7 +175,7 @@ class Layout {
     for (size_t i = 1; i < columns.size(); ++i) {
       widths_[i] = Columns(columns[i].head);
       for (const auto& row : cells) widths_[i] = std::max(widths_[i], Columns(row[i]));
-      if (columns[i].show == Show::kText) widths_[i] = std::min<size_t>(widths_[i], 16);
+      if (columns[i].show == Show::kText) widths_[i] = std::min<size_t>(widths_[i], 26);
       taken_ += widths_[i] + 2;
     }
     size_t wanted = Columns(columns[0].head);
@@ -207,6 +207,7 @@ std::string StepFlags(const Json& row) {
   if (!row.at("complete").get<bool>()) out += "incomplete ";
   if (row.at("contains_tracer_start").get<bool>()) out += "tracer started ";
   if (row.at("partial").get<bool>()) out += "device partial ";
+  if (!out.empty()) out.pop_back();
   return out;
 }
 

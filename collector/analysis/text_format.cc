@@ -87,26 +87,30 @@ std::string PadLeft(std::string text, size_t width) {
   return columns < width ? std::string(width - columns, ' ') + text : text;
 }
 
-std::string Wrap(std::string_view text, size_t width, size_t indent) {
-  std::string out;
-  size_t column = 0;
+std::string Paragraph(std::string_view label, size_t label_width, std::string_view text,
+                      size_t width) {
+  std::string out = PadRight(std::string(label), label_width);
+  size_t column = label_width;
+  bool is_first = true;  // of its line
   while (!text.empty()) {
     const size_t space = text.find(' ');
     const std::string_view word = text.substr(0, space);
     const size_t needed = Columns(word);
-    if (column > indent && column + 1 + needed > width) {
+    if (!is_first && column + 1 + needed > width) {
       out += '\n';
-      out.append(indent, ' ');
-      column = indent;
-    } else if (column > 0 && column != indent) {
-      out += ' ', ++column;
+      out.append(label_width, ' ');
+      column = label_width;
+      is_first = true;
     }
+    if (!is_first) out += ' ', ++column;
     out += word;
     column += needed;
+    is_first = false;
     if (space == std::string_view::npos) break;
     text.remove_prefix(space + 1);
   }
-  return out;
+  while (out.ends_with(' ')) out.pop_back();
+  return out + "\n";
 }
 
 }  // namespace stepagent::analysis

@@ -20,7 +20,8 @@ namespace stepagent::analysis {
 [[nodiscard]] size_t Columns(std::string_view utf8);
 [[nodiscard]] std::string PadRight(std::string text, size_t width);
 [[nodiscard]] std::string PadLeft(std::string text, size_t width);
-// A paragraph broken at spaces, every line after the first indented.
-[[nodiscard]] std::string Wrap(std::string_view text, size_t width, size_t indent);
+// A label and a paragraph broken at spaces, its further lines below its first.
+[[nodiscard]] std::string Paragraph(std::string_view label, size_t label_width,
+                                    std::string_view text, size_t width);
 
 }  // namespace stepagent::analysis

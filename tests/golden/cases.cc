@@ -70,10 +70,10 @@ Cycle Train() {
 Cycle Hostile() {
   CycleMaker m;
   m.AddDevice(0);
-  const std::string bad(
+  using std::string_literals::operator""s;
+  const std::string bad =
       "a\"b\\c\n\t\x01\x1f\x7f \xff\xc0\xaf \xed\xa0\x80 \xe2\x80\xa8 </script> "
-      "\xf0\x9f\x9a\x80\xf0\x9f",
-      47);
+      "\xf0\x9f\x9a\x80\xf0\x9f"s;
   m.cycle.session.title = m.cycle.session.exe = bad;
   m.cycle.session.labels = {{"bat\"ch", bad}};
   m.cycle.devices[0].name = bad;

@@ -11,15 +11,15 @@
 
 #include "collector/model/cycle.h"
 
-namespace stepagent::model {
+namespace stepagent::analysis {
 
 struct KinetoReadResult {
   bool ok = false;
   std::string error;                  // "path: what"
   std::vector<std::string> problems;  // one sentence each
-  Cycle cycle;
+  model::Cycle cycle;
 };
 
 [[nodiscard]] KinetoReadResult ReadKinetoFile(const std::string& path);
 
-}  // namespace stepagent::model
+}  // namespace stepagent::analysis

@@ -1,0 +1,298 @@
+#include "collector/analysis/kineto_cycle.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "collector/writers/kineto_names.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using model::CallClass;
+using writers::ProfilerStepNumber;
+
+CallClass ClassOf(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (has("GraphLaunch")) return CallClass::kGraphLaunch;
+  if (has("Launch")) return CallClass::kLaunch;
+  if (has("Memcpy")) return CallClass::kMemcpy;
+  if (has("Memset")) return CallClass::kMemset;
+  if (has("Synchronize")) return CallClass::kSync;
+  if (has("Malloc") || has("MemAlloc") || has("Free")) return CallClass::kAlloc;
+  return CallClass::kOther;
+}
+
+// "Memcpy HtoD (Pinned -> Device)": the kinds by their words, 0 where unknown.
+template <typename Name>
+uint8_t NumberOf(std::string_view word, uint8_t limit, Name name) {
+  for (uint8_t i = 1; i < limit; ++i) {
+    if (name(i) == word) return i;
+  }
+  return 0;
+}
+
+void ParseCopyName(std::string_view name, model::Copy* copy) {
+  const size_t space = name.find(' '), open = name.find('('), arrow = name.find(" -> ");
+  if (space == std::string_view::npos) return;
+  const size_t end = name.find(' ', space + 1);
+  copy->copy_kind = NumberOf(name.substr(space + 1, end - space - 1), 11, writers::CopyKindName);
+  if (open == std::string_view::npos || arrow == std::string_view::npos || arrow < open) return;
+  const size_t close = name.find(')', arrow);
+  copy->source_kind = NumberOf(name.substr(open + 1, arrow - open - 1), 8, writers::MemoryKindName);
+  copy->target_kind =
+      NumberOf(name.substr(arrow + 4, close - arrow - 4), 8, writers::MemoryKindName);
+}
+
+template <typename T>
+void SortByBegin(std::vector<T>& items) {
+  std::stable_sort(items.begin(), items.end(), [](const T& a, const T& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+  });
+}
+
+}  // namespace
+
+model::StringId KinetoCycle::Text(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto [it, is_new] =
+      strings_.try_emplace(std::string(text), static_cast<model::StringId>(cycle_.strings.size()));
+  if (is_new) cycle_.strings.emplace_back(text);
+  return it->second;
+}
+
+uint32_t KinetoCycle::Thread(int64_t tid) {
+  const auto [it, is_new] = threads_.try_emplace(tid, static_cast<uint32_t>(cycle_.threads.size()));
+  if (is_new) cycle_.threads.push_back({static_cast<uint32_t>(tid), ""});
+  return it->second;
+}
+
+uint32_t KinetoCycle::Lane(const KinetoEvent& event) {
+  const auto [it, is_new] = lanes_.try_emplace({event.device, event.context, event.stream},
+                                               static_cast<uint32_t>(cycle_.lanes.size()));
+  if (is_new) {
+    const auto stream = static_cast<uint64_t>(event.stream);
+    cycle_.lanes.push_back({static_cast<int32_t>(event.device),
+                            static_cast<uint32_t>(event.context), stream,
+                            static_cast<uint32_t>(stream & 0x7fffffff), 0, 0});
+  }
+  return it->second;
+}
+
+uint32_t KinetoCycle::Shape(const KinetoEvent& event) {
+  const model::StringId name = Text(event.name);
+  const auto [it, is_new] =
+      shapes_.try_emplace({name, event.grid, event.block, event.registers, event.shared_bytes},
+                          static_cast<uint32_t>(cycle_.shapes.size()));
+  if (is_new) {
+    model::Shape shape;
+    shape.name = shape.demangled = name;
+    shape.grid = event.grid, shape.block = event.block;
+    shape.registers_per_thread = static_cast<uint32_t>(event.registers);
+    shape.dynamic_shared_bytes = static_cast<uint32_t>(event.shared_bytes);
+    cycle_.shapes.push_back(shape);
+  }
+  return it->second;
+}
+
+void KinetoCycle::AddCall(const KinetoEvent& event, bool is_driver) {
+  model::Call call;
+  call.begin_ns = event.ts_ns, call.end_ns = event.ts_ns + event.dur_ns;
+  call.name = Text(event.name), call.cbid = static_cast<uint32_t>(event.cbid);
+  call.correlation = call.flow_id =
+      event.correlation < 0 ? 0 : static_cast<uint32_t>(event.correlation);
+  call.thread = Thread(event.tid), call.cls = ClassOf(event.name), call.domain = is_driver ? 1 : 2;
+  cycle_.calls.push_back(call);
+  ++pids_[event.pid];
+}
+
+void KinetoCycle::AddAnnotation(const KinetoEvent& event) {
+  ++pids_[event.pid];
+  if (const auto number = ProfilerStepNumber(event.name)) {
+    model::Step step;
+    step.index = step.process_index = *number;
+    step.begin_ns = event.ts_ns, step.end_ns = event.ts_ns + event.dur_ns;
+    step.thread = Thread(event.tid);
+    cycle_.steps.push_back(step);
+    return;
+  }
+  model::Range range;
+  range.begin_ns = event.ts_ns, range.end_ns = event.ts_ns + event.dur_ns;
+  range.name = Text(event.name);
+  range.thread = range.end_thread = Thread(event.tid);
+  cycle_.ranges.push_back(range);
+}
+
+bool KinetoCycle::FillDevice(const KinetoEvent& event, model::DeviceItem* item) {
+  if (event.stream < 0 || event.device < 0) return false;
+  item->begin_ns = event.ts_ns, item->end_ns = event.ts_ns + event.dur_ns;
+  item->correlation = event.correlation < 0 ? 0 : static_cast<uint32_t>(event.correlation);
+  item->lane = Lane(event);
+  item->graph_id = static_cast<uint32_t>(event.graph_id);
+  item->graph_node_id = static_cast<uint64_t>(event.graph_node_id);
+  return true;
+}
+
+void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
+  model::DeviceItem item;
+  if (!FillDevice(event, &item)) {
+    ++unusable_rows_;
+  } else if (cat == "kernel") {
+    cycle_.kernels.push_back({item, Shape(event)});
+  } else if (cat == "gpu_graph") {
+    cycle_.graph_launches.push_back({item});
+  } else if (cat == "gpu_memcpy") {
+    model::Copy copy{item};
+    copy.bytes = static_cast<uint64_t>(event.bytes);
+    copy.source_device = static_cast<int32_t>(event.from_device);
+    copy.target_device = static_cast<int32_t>(event.to_device);
+    ParseCopyName(event.name, &copy);
+    cycle_.copies.push_back(copy);
+  } else {
+    model::Set set{item};
+    set.bytes = static_cast<uint64_t>(event.bytes);
+    const size_t open = event.name.find('('), close = event.name.find(')');
+    if (open != std::string::npos && close > open) {
+      set.memory_kind = NumberOf(std::string_view(event.name).substr(open + 1, close - open - 1), 8,
+                                 writers::MemoryKindName);
+    }
+    cycle_.sets.push_back(set);
+  }
+}
+
+void KinetoCycle::Add(const KinetoEvent& event) {
+  const std::string& cat = event.cat;
+  const bool is_device =
+      cat == "kernel" || cat == "gpu_memcpy" || cat == "gpu_memset" || cat == "gpu_graph";
+  const bool is_call = cat == "cuda_runtime" || cat == "cuda_driver";
+  if (!is_device && !is_call && cat != "user_annotation") return;
+  if (event.ph == "i" && cat == "user_annotation" && event.has_ts) {
+    cycle_.marks.push_back({event.ts_ns, Text(event.name), 0, 0, 0, Thread(event.tid), -1});
+    return;
+  }
+  if (event.ph != "X") return;
+  if (!event.has_ts || !event.has_dur || event.dur_ns < 0) {
+    ++unusable_rows_;
+  } else if (is_device) {
+    AddDevice(event, cat);
+  } else if (is_call) {
+    AddCall(event, cat == "cuda_driver");
+  } else {
+    AddAnnotation(event);
+  }
+}
+
+void KinetoCycle::SortAll() {
+  SortByBegin(cycle_.steps), SortByBegin(cycle_.calls), SortByBegin(cycle_.kernels);
+  SortByBegin(cycle_.copies), SortByBegin(cycle_.sets), SortByBegin(cycle_.graph_launches);
+  SortByBegin(cycle_.ranges);
+}
+
+// The driver call inside a runtime call is the same call once more.
+void KinetoCycle::DropNestedCalls() {
+  std::vector<model::TimeNs> ends(cycle_.threads.size(), std::numeric_limits<int64_t>::min());
+  std::erase_if(cycle_.calls, [&](const model::Call& call) {
+    model::TimeNs& end = ends[call.thread];
+    if (call.begin_ns < end && call.end_ns <= end) return true;
+    end = std::max(end, call.end_ns);
+    return false;
+  });
+}
+
+int32_t KinetoCycle::StepAt(model::TimeNs at) const {
+  const auto it = std::partition_point(cycle_.steps.begin(), cycle_.steps.end(),
+                                       [&](const model::Step& s) { return s.begin_ns <= at; });
+  if (it == cycle_.steps.begin() || (it - 1)->end_ns <= at) return model::kNoStep;
+  return static_cast<int32_t>(it - 1 - cycle_.steps.begin());
+}
+
+template <typename T>
+void KinetoCycle::JoinItems(std::vector<T>& items) {
+  for (T& item : items) {
+    const auto it = call_of_correlation_.find(item.correlation);
+    if (it == call_of_correlation_.end()) continue;
+    model::Call& call = cycle_.calls[static_cast<size_t>(it->second)];
+    ++call.device_items;
+    item.call = it->second, item.flow_id = call.flow_id, item.step = call.step;
+  }
+}
+
+void KinetoCycle::AttributeSteps() {
+  for (size_t i = 0; i < cycle_.calls.size(); ++i) {
+    model::Call& call = cycle_.calls[i];
+    call.step = StepAt(call.begin_ns);
+    if (call.correlation != 0) {
+      call_of_correlation_.try_emplace(call.correlation, static_cast<int32_t>(i));
+    }
+    if (call.cls != CallClass::kLaunch && call.cls != CallClass::kGraphLaunch) continue;
+    if (call.step >= 0) {
+      ++cycle_.steps[static_cast<size_t>(call.step)].launches;
+    } else {
+      ++cycle_.outside_steps.launches;
+    }
+  }
+  for (model::Range& range : cycle_.ranges) range.step = StepAt(range.begin_ns);
+  JoinItems(cycle_.kernels), JoinItems(cycle_.copies), JoinItems(cycle_.sets);
+  JoinItems(cycle_.graph_launches);
+  for (model::Step& step : cycle_.steps) step.kernels = step.copies = step.sets = 0;
+  const auto count = [this](const auto& items, auto field) {
+    for (const auto& item : items) {
+      if (item.step >= 0) ++*(cycle_.steps[static_cast<size_t>(item.step)].*field);
+    }
+  };
+  count(cycle_.kernels, &model::Step::kernels);
+  count(cycle_.copies, &model::Step::copies);
+  count(cycle_.sets, &model::Step::sets);
+}
+
+void KinetoCycle::SetWindow() {
+  model::TimeNs begin = std::numeric_limits<int64_t>::max(), end = 0;
+  const auto widen = [&](const auto& items) {
+    for (const auto& item : items) {
+      begin = std::min(begin, item.begin_ns), end = std::max(end, item.end_ns);
+    }
+  };
+  widen(cycle_.steps);
+  if (cycle_.steps.empty()) {
+    widen(cycle_.calls), widen(cycle_.ranges), widen(cycle_.kernels), widen(cycle_.copies);
+    widen(cycle_.sets), widen(cycle_.graph_launches);
+  }
+  cycle_.window_begin_ns = std::min(begin, end), cycle_.window_end_ns = end;
+}
+
+void KinetoCycle::SetKinds() {
+  using enum model::Activity;
+  const bool has_device = !cycle_.kernels.empty() || !cycle_.copies.empty() ||
+                          !cycle_.sets.empty() || !cycle_.graph_launches.empty();
+  cycle_.gpu.status = has_device ? "collected" : "unavailable";
+  if (!has_device) cycle_.gpu.reason = "the file holds no device rows";
+  const bool has_calls = !cycle_.calls.empty();
+  const std::pair<model::Activity, bool> kinds[] = {{kKernel, has_device}, {kMemcpy, has_device},
+                                                    {kMemset, has_device}, {kLaunch, has_calls},
+                                                    {kSync, has_calls},    {kNvtx, true}};
+  for (const auto& [activity, is_there] : kinds) {
+    model::KindStatus& kind = cycle_.kinds[static_cast<size_t>(activity)];
+    kind.requested = true, kind.enabled = is_there;
+    if (!is_there) kind.error = "the file holds no such rows";
+  }
+}
+
+model::Cycle KinetoCycle::Finish(const std::string& file_name) {
+  SortAll();
+  DropNestedCalls();
+  AttributeSteps();
+  SetWindow();
+  SetKinds();
+  cycle_.complete = true, cycle_.ended = "schedule";
+  cycle_.session.exe = cycle_.session.title = file_name;
+  const auto most = std::max_element(
+      pids_.begin(), pids_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != pids_.end()) cycle_.session.pid = static_cast<uint32_t>(most->first);
+  for (const model::Step& step : cycle_.steps) {
+    cycle_.all_steps.each.push_back(
+        {step.index, static_cast<uint64_t>(step.end_ns - step.begin_ns), 2});
+  }
+  cycle_.all_steps.count = cycle_.steps.size();
+  return std::move(cycle_);
+}
+
+}  // namespace stepagent::analysis

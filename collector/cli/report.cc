@@ -1,0 +1,176 @@
+#include "collector/cli/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "collector/analysis/summary.h"
+#include "collector/analysis/text_format.h"
+#include "collector/cli/arguments.h"
+#include "collector/cli/report_source.h"
+#include "fmt/format.h"
+
+namespace stepagent::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using analysis::Duration;
+using analysis::PadLeft;
+using analysis::PadRight;
+
+constexpr int kProblems = 1, kUnreadable = 3;
+
+// Sum over a cycle's devices; nullopt where there is no device data.
+std::optional<int64_t> OverDevices(const Json& summary, const char* key) {
+  if (!summary.at("devices").is_array()) return std::nullopt;
+  int64_t total = 0;
+  for (const Json& device : summary.at("devices")) total += device.at(key).get<int64_t>();
+  return total;
+}
+
+std::string RankWord(const Json& summary) {
+  const Json& rank = summary.at("session").at("rank");
+  return rank.is_number() ? std::to_string(rank.get<int64_t>()) : "-";
+}
+
+std::string Time(const std::optional<int64_t>& ns) { return ns ? Duration(*ns) : "-"; }
+
+std::optional<int64_t> StepMedian(const Json& summary) {
+  const Json& median = summary.at("steps").at("median_ns");
+  if (!median.is_number()) return std::nullopt;
+  return median.get<int64_t>();
+}
+
+// One row each: step median, busy, idle, collective, and which one is slowest.
+std::string RankTable(const std::vector<const ReportedCycle*>& cycles) {
+  const ReportedCycle* slowest = nullptr;
+  for (const ReportedCycle* cycle : cycles) {
+    const auto median = StepMedian(cycle->summary);
+    if (median && (slowest == nullptr || *median > *StepMedian(slowest->summary))) slowest = cycle;
+  }
+  std::string out =
+      "  rank  cycle  steps  step median       busy       idle  collective  program\n";
+  for (const ReportedCycle* cycle : cycles) {
+    const Json& s = cycle->summary;
+    const std::string program = analysis::Fit(s.at("session").at("exe").get<std::string>(), 22);
+    out += "  " + PadLeft(RankWord(s), 4) +
+           PadLeft(std::to_string(s.at("cycle").at("index").get<uint64_t>()), 7) +
+           PadLeft(std::to_string(s.at("steps").at("count").get<uint64_t>()), 7) +
+           PadLeft(Time(StepMedian(s)), 13) + PadLeft(Time(OverDevices(s, "busy_ns")), 11) +
+           PadLeft(Time(OverDevices(s, "idle_ns")), 11) +
+           PadLeft(Time(OverDevices(s, "collective_ns")), 12) + "  " + program +
+           (cycle == slowest && cycles.size() > 1 ? "  slowest" : "") + "\n";
+  }
+  return out +
+         "  busy, idle and collective: unions within each device's span, added over its devices\n";
+}
+
+// Cycles of one number belong together: ranks are compared within it.
+std::string Overview(const std::vector<ReportedCycle>& cycles) {
+  std::map<uint64_t, std::vector<const ReportedCycle*>> by_cycle;
+  for (const ReportedCycle& cycle : cycles) {
+    by_cycle[cycle.summary.at("cycle").at("index").get<uint64_t>()].push_back(&cycle);
+  }
+  std::string out;
+  for (auto& [index, group] : by_cycle) {
+    std::stable_sort(group.begin(), group.end(), [](const auto* a, const auto* b) {
+      const Json &ra = a->summary.at("session").at("rank"),
+                 &rb = b->summary.at("session").at("rank");
+      return ra.is_number() && rb.is_number() && ra.get<int64_t>() < rb.get<int64_t>();
+    });
+    out += fmt::format("Cycle {}\n", index) + RankTable(group);
+  }
+  return out;
+}
+
+std::string Text(const ReportSource& source, const analysis::RenderOptions& options) {
+  const auto& cycles = source.cycles();
+  std::set<std::string> ranks;
+  for (const ReportedCycle& cycle : cycles) ranks.insert(RankWord(cycle.summary));
+  std::string out;
+  if (cycles.size() > 1) out += Overview(cycles);
+  // Of many ranks the rows say enough; name one (or --by) for its tables.
+  if (ranks.size() > 1 && options.by.empty()) return out;
+  for (const ReportedCycle& cycle : cycles) {
+    analysis::RenderOptions own = options;
+    own.files = cycle.files;
+    out += (out.empty() ? "" : "\n") + analysis::RenderSummaryText(cycle.summary, own);
+  }
+  return out;
+}
+
+std::string JsonText(const ReportSource& source) {
+  Json cycles = Json::array();
+  for (const ReportedCycle& cycle : source.cycles()) {
+    Json summary = cycle.summary;
+    summary["origin"] = cycle.origin;
+    summary["files"] = cycle.files;
+    cycles.push_back(std::move(summary));
+  }
+  const Json out = {{"schema", "stepagent.report/1"},
+                    {"cycles", std::move(cycles)},
+                    {"problems", source.problems()},
+                    {"remarks", source.remarks()}};
+  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+template <typename Words>
+std::vector<std::string> Strings(const Words& words) {
+  return {words.begin(), words.end()};
+}
+
+int Report(const std::vector<std::string>& paths, const analysis::RenderOptions& options,
+           bool as_json) {
+  ReportSource source;
+  for (const std::string& path : paths) source.Add(path);
+  const std::string text = as_json ? JsonText(source) : Text(source, options);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  for (const std::string& line : source.problems()) {
+    std::fprintf(stderr, "stepagent: report: %s\n", analysis::Fit(line, 1000).c_str());
+  }
+  for (const std::string& line : source.remarks()) {
+    if (!as_json)
+      std::fprintf(stderr, "stepagent: report: %s\n", analysis::Fit(line, 1000).c_str());
+  }
+  if (source.unreadable() > 0 && source.cycles().empty()) return kUnreadable;
+  if (source.cycles().empty() && source.problems().empty()) {
+    std::fprintf(stderr, "stepagent: report: no cycle is written here\n");
+    return kProblems;
+  }
+  return source.problems().empty() ? 0 : kProblems;
+}
+
+}  // namespace
+
+int ReportMain(int argc, char** argv) {
+  CLI::App app("The summary of a run, a session, a cycle, a raw file or a Kineto trace.",
+               "stepagent report");
+  std::vector<std::string> paths;
+  analysis::RenderOptions options;
+  bool as_json = false;
+  app.add_option("path", paths, "OUT, a run, a session, a cycle, raw.steps or a Kineto file")
+      ->required();
+  app.add_option("--top", options.top, "Rows a table; 0 shows all")->capture_default_str();
+  app.add_option("--sort", options.sort, "The column to sort by")
+      ->check(CLI::IsMember(Strings(analysis::KnownSortKeys())));
+  app.add_option("--by", options.by, "Only this table")
+      ->check(CLI::IsMember(Strings(analysis::KnownTables())));
+  app.add_flag("--json", as_json, "The whole summaries, for scripts");
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::optional<int> status = ParseArguments(&app, words)) return *status;
+  try {
+    return Report(paths, options, as_json);
+  } catch (const std::exception& error) {
+    // A summary of a damaged file may lack any key; the reader must not end with a signal.
+    std::fprintf(stderr, "stepagent: report: not readable: %s\n", error.what());
+    return kUnreadable;
+  }
+}
+
+}  // namespace stepagent::cli

@@ -1,0 +1,231 @@
+#include "collector/cli/report_source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "collector/analysis/kineto_reader.h"
+#include "collector/analysis/summary.h"
+#include "collector/spool/folders.h"
+#include "collector/spool/names.h"
+#include "collector/spool/recover.h"
+
+namespace stepagent::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+std::vector<std::string> FilesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool IsTraceName(const std::string& name) {
+  return !name.starts_with(".") && (name.ends_with(".json") || name.ends_with(".json.gz"));
+}
+
+// nullopt-like: a discarded value where the file is not a whole JSON document.
+Json ReadJson(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return Json::parse(file, nullptr, false);
+}
+
+std::string WithoutSlash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+std::vector<std::string> TracesOf(const Json& manifest, const std::string& run_dir) {
+  std::vector<std::string> out;
+  if (!manifest.is_object() || !manifest.contains("files")) return out;
+  for (const Json& file : manifest.at("files")) {
+    if (file.value("format", "") != "summary") {
+      out.push_back(run_dir + "/" + file.value("name", ""));
+    }
+  }
+  return out;
+}
+
+// Ends that lose data; an end by schedule, signal, request or exit is what was asked for.
+bool IsBadEnd(const std::string& ended) {
+  return ended == "killed" || ended == "error" || ended == "limit";
+}
+
+}  // namespace
+
+void ReportSource::Unreadable(std::string line) {
+  ++unreadable_;
+  problems_.push_back(std::move(line));
+}
+
+void ReportSource::Take(std::string origin, Json summary, std::vector<std::string> files) {
+  const std::string ended = summary.at("cycle").at("ended").get<std::string>();
+  if (!summary.at("cycle").at("complete").get<bool>() && IsBadEnd(ended)) {
+    problems_.push_back(origin + ": cut short (" + ended + ")");
+  }
+  for (const auto& [kind, loss] : summary.at("losses").items()) {
+    problems_.push_back(origin + ": " + kind + ": " + loss.at("dropped").dump() + " dropped, " +
+                        loss.at("invalid").dump() + " invalid");
+  }
+  cycles_.push_back({std::move(origin), std::move(summary), std::move(files)});
+}
+
+void ReportSource::Add(const std::string& given) {
+  const std::string path = WithoutSlash(given);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    return Unreadable(path + ": " + (error ? error.message() : std::strerror(ENOENT)));
+  }
+  fs::is_directory(status) ? AddFolder(path) : AddFile(path);
+}
+
+void ReportSource::AddFolder(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  if (Exists(path + "/" + std::string(spool::kRawName)) ||
+      Exists(path + "/" + std::string(spool::kSessionJsonName))) {
+    return AddSession(path);
+  }
+  if (Exists(path + "/" + std::string(spool::kManifestName)) || Exists(path + "/summary.json")) {
+    return AddCycle(path, fs::path(path).parent_path().parent_path().parent_path().string());
+  }
+  if (Exists(path + "/sessions")) return AddRun(path);
+  std::vector<std::string> traces = FilesIn(path);
+  std::erase_if(traces, [](const std::string& file) { return !IsTraceName(file); });
+  if (!traces.empty()) return AddTraces(path, traces);
+  AddOut(path);
+}
+
+// OUT: the newest run, and where the others are.
+void ReportSource::AddOut(const std::string& path) {
+  std::vector<std::string> runs;
+  for (const std::string& name : spool::RealFoldersIn(path)) {
+    if (Exists(path + "/" + name + "/sessions")) runs.push_back(name);
+  }
+  if (runs.empty()) return Unreadable(path + ": holds no run, session, cycle or trace");
+  std::error_code error;
+  std::string newest = fs::read_symlink(path + "/latest", error).filename().string();
+  if (error || std::find(runs.begin(), runs.end(), newest) == runs.end()) newest = runs.back();
+  AddRun(path + "/" + newest);
+  if (runs.size() == 1) return;
+  remarks_.push_back(path + ": " + std::to_string(runs.size() - 1) +
+                     " other runs; this is the newest, " + newest);
+}
+
+void ReportSource::Recover(const std::string& path) {
+  const spool::RecoverReport report = spool::RecoverAll(path, spool::Living::kLeaveAlone);
+  problems_.insert(problems_.end(), report.problems.begin(), report.problems.end());
+  if (report.cut_bytes > 0) {
+    problems_.push_back(path + ": " + std::to_string(report.cut_bytes) +
+                        " bytes after the last whole frame of raw.steps are lost");
+  }
+  if (report.cycles_written > 0) {
+    remarks_.push_back(path + ": interrupted; " + std::to_string(report.cycles_written) +
+                       " cycles written now");
+  }
+  if (report.live > 0) {
+    remarks_.push_back(path + ": " + std::to_string(report.live) + " sessions are still open");
+  }
+}
+
+void ReportSource::AddRun(const std::string& path) {
+  Recover(path);
+  const std::string sessions = path + "/sessions";
+  for (const std::string& name : spool::RealFoldersIn(sessions)) {
+    for (const std::string& cycle : spool::RealFoldersIn(sessions + "/" + name)) {
+      if (cycle.starts_with("cycle-")) AddCycle(sessions + "/" + name + "/" + cycle, path);
+    }
+  }
+}
+
+void ReportSource::AddSession(const std::string& path) {
+  Recover(path);
+  const std::string run_dir = fs::path(path).parent_path().parent_path().string();
+  size_t found = 0;
+  for (const std::string& name : spool::RealFoldersIn(path)) {
+    if (!name.starts_with("cycle-")) continue;
+    AddCycle(path + "/" + name, run_dir);
+    ++found;
+  }
+  // A session whose process lives and whose collector does not: read, without writing anything.
+  const std::string raw = path + "/" + std::string(spool::kRawName);
+  if (found == 0 && Exists(raw)) AddRaw(raw);
+}
+
+void ReportSource::AddCycle(const std::string& path, const std::string& run_dir) {
+  const std::string file = path + "/summary.json";
+  if (!Exists(file)) {
+    remarks_.push_back(path + ": not written yet");
+    return;
+  }
+  Json summary = ReadJson(file);
+  if (!summary.is_object() || summary.value("schema", "") != "stepagent.summary/1") {
+    return Unreadable(file + ": not a stepagent.summary/1");
+  }
+  const Json manifest = ReadJson(path + "/" + std::string(spool::kManifestName));
+  Take(path, std::move(summary), TracesOf(manifest, run_dir));
+}
+
+void ReportSource::AddTraces(const std::string& path, const std::vector<std::string>& names) {
+  for (const std::string& name : names) AddKineto(path + "/" + name);
+}
+
+void ReportSource::AddFile(const std::string& path) {
+  const fs::path as_path(path);
+  const std::string name = as_path.filename().string();
+  if (name == "summary.json" || name == spool::kManifestName) {
+    return AddFolder(as_path.has_parent_path() ? as_path.parent_path().string() : ".");
+  }
+  std::ifstream file(path, std::ios::binary);
+  const int first = file.get();
+  if (first == std::ifstream::traits_type::eof()) {
+    return Unreadable(path + (file.is_open() ? ": empty" : ": cannot be opened"));
+  }
+  // gzip, or JSON's first byte (a byte order mark or a blank may come before it).
+  const bool is_json = first == 0x1f || first == '{' || first == '[' || first == ' ' ||
+                       first == '\n' || first == 0xEF;
+  is_json ? AddKineto(path) : AddRaw(path);
+}
+
+void ReportSource::AddRaw(const std::string& path) {
+  spool::RawReport report;
+  size_t found = 0;
+  const std::string error = spool::ReadCycles(
+      path,
+      [&](const model::Cycle& cycle) {
+        Take(path + " cycle " + std::to_string(cycle.index), analysis::Summarize(cycle), {});
+        ++found;
+      },
+      &report);
+  if (!error.empty()) return Unreadable(error);
+  if (report.damaged_frames > 0) {
+    problems_.push_back(path + ": " + std::to_string(report.damaged_frames) + " damaged frames");
+  }
+  if (report.cut_bytes > 0) {
+    problems_.push_back(path + ": " + std::to_string(report.cut_bytes) +
+                        " bytes after the last whole frame are lost");
+  }
+  if (found == 0) problems_.push_back(path + ": no step was recorded");
+}
+
+void ReportSource::AddKineto(const std::string& path) {
+  const analysis::KinetoReadResult read = analysis::ReadKinetoFile(path);
+  if (!read.ok) return Unreadable(read.error);
+  problems_.insert(problems_.end(), read.problems.begin(), read.problems.end());
+  Take(path, analysis::Summarize(read.cycle), {path});
+}
+
+}  // namespace stepagent::cli
