@@ -63,7 +63,7 @@ class HostClock {
   }
 
  private:
-  static Source source_;
+  static Source source_ [[gnu::visibility("hidden")]];
 };
 
 }  // namespace stepagent::core

@@ -38,6 +38,15 @@ struct Table {
   size_t text_bytes = 0;
 };
 
+// Where a pointer's text was found last. 16 KiB: a program's hot names fit; a miss costs one store.
+constexpr uint32_t kHints = 4096;
+constinit std::atomic<NameId> hints[kHints];
+
+std::atomic<NameId>& HintOf(const char* text) {
+  return hints[reinterpret_cast<uintptr_t>(text) * kHashA >> 52];
+}
+static_assert(kHints == 1U << (64 - 52));
+
 constinit Table table;
 constinit std::atomic<uint32_t> init_state{0};  // 0 not, 1 under way, 2 there, 3 refused
 alignas(64) constinit std::atomic<uint32_t> next_id{kFirst};
@@ -193,6 +202,21 @@ NameId NameTable::Intern(const char* text, size_t bytes) noexcept {
   if (text == nullptr) return kNone;
   if (bytes > kMaxBytes) [[unlikely]] return InternLong(text, bytes);
   return InternBytes(text, bytes);
+}
+
+NameId NameTable::InternText(const char* text) noexcept {
+  if (text == nullptr) return kNone;
+  std::atomic<NameId>& hint = HintOf(text);
+  const NameId known = hint.load(std::memory_order_relaxed);
+  if (known >= kFirst) [[likely]] {
+    // Only whole texts without a NUL inside are hinted at, so equal as strings is equal.
+    const char* there = table.entries[known].text.load(std::memory_order_acquire);
+    if (std::strcmp(there, text) == 0) [[likely]] return known;
+  }
+  const size_t bytes = std::strlen(text);
+  const NameId id = Intern(text, bytes);
+  if (id >= kFirst && bytes <= kMaxBytes) hint.store(id, std::memory_order_relaxed);
+  return id;
 }
 
 NameId NameTable::InternWide(const wchar_t* text) noexcept {

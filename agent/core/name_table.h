@@ -28,6 +28,9 @@ class NameTable {
   // every Intern gives overflow.
   [[nodiscard]] static bool Init() noexcept;
   [[nodiscard]] static NameId Intern(const char* text, size_t bytes) noexcept;
+  // The same for a NUL-terminated text, quicker where the same pointer came before: what it was then
+  // is compared with what it is now, so the answer is still by content.
+  [[nodiscard]] static NameId InternText(const char* text) noexcept;
   [[nodiscard]] static NameId Intern(std::string_view text) noexcept {
     return Intern(text.data(), text.size());
   }

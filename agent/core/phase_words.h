@@ -32,8 +32,9 @@ struct PhaseWords {
   std::atomic<uint32_t> gate_lock{0};   // step_gate.cc
 };
 
-// Never null: points at a static all-zero (inert) page until MapPhaseWords succeeded.
-extern PhaseWords* g_words;
+// Never null: points at a static all-zero (inert) page until MapPhaseWords succeeded. Hidden said here
+// too: the command line's -fvisibility covers definitions only, and a hot path would go through the GOT.
+extern PhaseWords* g_words [[gnu::visibility("hidden")]];
 
 // Maps the page and marks this process alive. False: stay inert. Called once per process life,
 // before any other thread reads g_words (again in a child that revives: the same page, wiped).

@@ -6,7 +6,6 @@
 // Thread rule: values on the caller's stack. Failure rule: what cannot be read is "no name".
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "agent/core/name_table.h"
 #include "agent/nvtx/step_pattern.h"
@@ -22,7 +21,7 @@ namespace stepagent::nvtx {
 struct PlainText {
   const char* text;
   [[nodiscard]] core::NameId Intern() const noexcept {
-    return text == nullptr ? core::kNoName : core::NameTable::Intern(text, std::strlen(text));
+    return core::NameTable::InternText(text);
   }
   [[nodiscard]] bool MayMatch(const StepPattern& pattern) const noexcept {
     return pattern.MayMatch(text);
@@ -71,6 +70,15 @@ struct EventStyle {
   }
   return style;
 }
+
+// Where a range's style comes from; asked only when it is recorded.
+struct NoStyle {
+  [[nodiscard]] EventStyle Get() const noexcept { return {}; }
+};
+struct StyleIn {
+  const nvtxEventAttributes_t* event;
+  [[nodiscard]] EventStyle Get() const noexcept { return StyleOf(event); }
+};
 
 // Calls `use` with the event's text in its own kind.
 template <typename Use>

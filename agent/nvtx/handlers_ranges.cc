@@ -58,9 +58,9 @@ bool IsStep(const Text& text, NameId name, NameId domain, bool is_alive) noexcep
   return is_alive || IsAliveOrRevived();
 }
 
-void Record(RecordKind kind, uint64_t range_id, NameId name, NameId domain,
-            const EventStyle& style) noexcept {
-  core::Append(kind, core::CallClass::kOther, [&](core::Record* record) {
+[[gnu::always_inline]] inline void Record(RecordKind kind, uint64_t range_id, NameId name,
+                                          NameId domain, EventStyle style) noexcept {
+  core::Append(kind, core::CallClass::kOther, [=](core::Record* record) {
     record->range_id = range_id;
     record->name = name;
     record->domain = domain;
@@ -71,9 +71,10 @@ void Record(RecordKind kind, uint64_t range_id, NameId name, NameId domain,
 }
 
 // What a begin does beyond its depth or id. `begin_step` is called if the range is a step.
-template <typename Text, typename BeginStep>
-inline void BeginRange(RecordKind kind, uint64_t range_id, NameId domain, const Text& text,
-                       const EventStyle& style, BeginStep&& begin_step) noexcept {
+template <typename Text, typename Style, typename BeginStep>
+[[gnu::always_inline]] inline void BeginRange(RecordKind kind, uint64_t range_id, NameId domain,
+                                              Text text, Style style,
+                                              BeginStep&& begin_step) noexcept {
   uint32_t bits = Bits();
   const bool is_alive = IsAlive();
   NameId name = core::kNoName;
@@ -86,14 +87,14 @@ inline void BeginRange(RecordKind kind, uint64_t range_id, NameId domain, const 
   }
   if ((bits & kBitRanges) == 0) return;
   if (!is_known) name = text.Intern();
-  Record(kind, range_id, name, domain, style);
+  Record(kind, range_id, name, domain, style.Get());
 }
 
 // --- push and pop ---------------------------------------------------------------------------------
 
-template <typename Text>
-[[gnu::noinline]] int PushBusy(ThreadBlock* block, NameId domain, uint32_t level, const Text& text,
-                               const EventStyle& style) noexcept {
+template <typename Text, typename Style>
+[[gnu::noinline]] int PushBusy(ThreadBlock* block, NameId domain, uint32_t level, Text text,
+                               Style style) noexcept {
   // A step this thread's parent process had open is not ours to end.
   if (!IsAlive() && block != nullptr) block->step_depth = 0;
   BeginRange(RecordKind::kRangePush, level, domain, text, style,
@@ -101,9 +102,8 @@ template <typename Text>
   return static_cast<int>(level);
 }
 
-template <typename Text>
-[[gnu::always_inline]] inline int Push(NameId domain, const Text& text,
-                                       const EventStyle& style) noexcept {
+template <typename Text, typename Style>
+[[gnu::always_inline]] inline int Push(NameId domain, Text text, Style style) noexcept {
   ThreadBlock* block = LocalBlock();
   uint32_t* depth = block == nullptr ? nullptr : MakeDepth(block, domain);
   uint32_t level = 0;
@@ -138,14 +138,13 @@ template <typename Text>
 
 // --- start and end --------------------------------------------------------------------------------
 
-template <typename Text>
-[[gnu::noinline]] void StartBusy(uint64_t id, NameId domain, const Text& text,
-                                 const EventStyle& style) noexcept {
+template <typename Text, typename Style>
+[[gnu::noinline]] void StartBusy(uint64_t id, NameId domain, Text text, Style style) noexcept {
   BeginRange(RecordKind::kRangeStart, id, domain, text, style, [=] { BeginStartStep(id); });
 }
 
-template <typename Text>
-inline nvtxRangeId_t StartRange(NameId domain, const Text& text, const EventStyle& style) noexcept {
+template <typename Text, typename Style>
+inline nvtxRangeId_t StartRange(NameId domain, Text text, Style style) noexcept {
   const ThreadBlock* block = LocalBlock();
   const uint64_t id = block != nullptr ? NextStartId(block) : NextSharedStartId();
   if (!IsIdle(text)) StartBusy(id, domain, text, style);
@@ -161,43 +160,43 @@ void EndRange(NameId domain, uint64_t id) noexcept {
   if (IsStartStep(id)) EndStartStep(id);
 }
 
-template <typename Text>
-inline void Mark(NameId domain, const Text& text, const EventStyle& style) noexcept {
+template <typename Text, typename Style>
+inline void Mark(NameId domain, Text text, Style style) noexcept {
   if ((Bits() & kBitRanges) == 0) return;
-  Record(RecordKind::kMark, 0, text.Intern(), domain, style);
+  Record(RecordKind::kMark, 0, text.Intern(), domain, style.Get());
 }
 
 // --- the table's functions ------------------------------------------------------------------------
 
 int PushEvent(NameId domain, const nvtxEventAttributes_t* event) noexcept {
-  const EventStyle style = StyleOf(event);
+  const StyleIn style{event};
   return WithText(event, [&](const auto& text) { return Push(domain, text, style); });
 }
 nvtxRangeId_t StartEvent(NameId domain, const nvtxEventAttributes_t* event) noexcept {
-  const EventStyle style = StyleOf(event);
+  const StyleIn style{event};
   return WithText(event, [&](const auto& text) { return StartRange(domain, text, style); });
 }
 void MarkEvent(NameId domain, const nvtxEventAttributes_t* event) noexcept {
-  const EventStyle style = StyleOf(event);
+  const StyleIn style{event};
   WithText(event, [&](const auto& text) { Mark(domain, text, style); });
 }
 
 void OnMarkEx(const nvtxEventAttributes_t* event) noexcept { MarkEvent(core::kNoName, event); }
-void OnMarkA(const char* text) noexcept { Mark(core::kNoName, PlainText{text}, {}); }
-void OnMarkW(const wchar_t* text) noexcept { Mark(core::kNoName, WideText{text}, {}); }
+void OnMarkA(const char* text) noexcept { Mark(core::kNoName, PlainText{text}, NoStyle{}); }
+void OnMarkW(const wchar_t* text) noexcept { Mark(core::kNoName, WideText{text}, NoStyle{}); }
 nvtxRangeId_t OnStartEx(const nvtxEventAttributes_t* event) noexcept {
   return StartEvent(core::kNoName, event);
 }
 nvtxRangeId_t OnStartA(const char* text) noexcept {
-  return StartRange(core::kNoName, PlainText{text}, {});
+  return StartRange(core::kNoName, PlainText{text}, NoStyle{});
 }
 nvtxRangeId_t OnStartW(const wchar_t* text) noexcept {
-  return StartRange(core::kNoName, WideText{text}, {});
+  return StartRange(core::kNoName, WideText{text}, NoStyle{});
 }
 void OnEnd(nvtxRangeId_t id) noexcept { EndRange(core::kNoName, id); }
 int OnPushEx(const nvtxEventAttributes_t* event) noexcept { return PushEvent(core::kNoName, event); }
-int OnPushA(const char* text) noexcept { return Push(core::kNoName, PlainText{text}, {}); }
-int OnPushW(const wchar_t* text) noexcept { return Push(core::kNoName, WideText{text}, {}); }
+int OnPushA(const char* text) noexcept { return Push(core::kNoName, PlainText{text}, NoStyle{}); }
+int OnPushW(const wchar_t* text) noexcept { return Push(core::kNoName, WideText{text}, NoStyle{}); }
 int OnPop() noexcept { return Pop(core::kNoName); }
 
 void OnDomainMarkEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) noexcept {

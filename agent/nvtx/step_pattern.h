@@ -44,7 +44,7 @@ class StepPattern {
   [[nodiscard]] bool IsSame(const StepMatch& match) const noexcept;
   [[nodiscard]] static const StepPattern* Make(const StepMatch& match) noexcept;
 
-  static std::atomic<const StepPattern*> current_;
+  static std::atomic<const StepPattern*> current_ [[gnu::visibility("hidden")]];
 
   bool is_glob_ = false;
   bool any_first_ = false;    // the pattern begins with a wildcard, or is empty

@@ -38,7 +38,7 @@ struct Storage {
   SeenSlot* seen = nullptr;
   GivenName* given = nullptr;
 };
-extern Storage g_storage;
+extern Storage g_storage [[gnu::visibility("hidden")]];
 
 [[nodiscard]] bool InitStorage() noexcept;
 // Wipes what belongs to a session: the counts of seen ranges.

@@ -79,26 +79,11 @@ void OnThreadExit(void* value) {
   ReturnBlock(block);
 }
 
-// The slot of `domain` among open ones; else the first free one into *free.
-DomainDepth* Scan(DomainDepth* slots, uint32_t count, core::NameId domain, DomainDepth** free) {
+DomainDepth* FirstFree(DomainDepth* slots, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (slots[i].depth == 0) {
-      if (*free == nullptr) *free = &slots[i];
-    } else if (slots[i].domain == domain) {
-      return &slots[i];
-    }
+    if (slots[i].depth == 0) return &slots[i];
   }
   return nullptr;
-}
-
-DomainDepth* FindSlot(ThreadBlock* block, core::NameId domain, DomainDepth** free) {
-  DomainDepth* found = Scan(block->slots, ThreadBlock::kSlots, domain, free);
-  for (uint32_t spill = block->spill; spill != 0 && found == nullptr;) {
-    SpillBlock* at = SpillAt(spill);
-    found = Scan(at->slots, SpillBlock::kSlots, domain, free);
-    spill = at->next;
-  }
-  return found;
 }
 
 DomainDepth* AddSpill(ThreadBlock* block) {
@@ -131,21 +116,29 @@ ThreadBlock* TakeBlock() noexcept {
   return block;
 }
 
-uint32_t* FindNamedDepth(ThreadBlock* block, core::NameId domain) noexcept {
-  DomainDepth* free = nullptr;
-  DomainDepth* slot = FindSlot(block, domain, &free);
-  return slot == nullptr ? nullptr : &slot->depth;
+uint32_t* FindSpilledDepth(ThreadBlock* block, core::NameId domain) noexcept {
+  for (uint32_t spill = block->spill; spill != 0; spill = SpillAt(spill)->next) {
+    for (DomainDepth& slot : SpillAt(spill)->slots) {
+      if (slot.domain == domain) return &slot.depth;
+    }
+  }
+  return nullptr;
 }
 
-uint32_t* MakeNamedDepth(ThreadBlock* block, core::NameId domain) noexcept {
-  DomainDepth* free = nullptr;
-  DomainDepth* slot = FindSlot(block, domain, &free);
-  if (slot == nullptr) {
-    slot = free != nullptr ? free : AddSpill(block);
-    if (slot == nullptr) return nullptr;
-    slot->domain = domain;
+uint32_t* TakeFreeDepth(ThreadBlock* block, core::NameId domain) noexcept {
+  DomainDepth* free = FirstFree(block->slots, ThreadBlock::kSlots);
+  for (uint32_t spill = block->spill; spill != 0 && free == nullptr;) {
+    SpillBlock* at = SpillAt(spill);
+    free = FirstFree(at->slots, SpillBlock::kSlots);
+    spill = at->next;
   }
-  return &slot->depth;
+  if (free == nullptr) free = AddSpill(block);
+  if (free == nullptr) {
+    exhausted.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  free->domain = domain;
+  return &free->depth;
 }
 
 uint64_t BlocksExhausted() noexcept { return exhausted.load(std::memory_order_relaxed); }

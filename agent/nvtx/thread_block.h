@@ -7,8 +7,8 @@
 // Failure rule: no block left: LocalBlock is nullptr for the rest of the thread's life, depths read 0,
 // and the thread is counted once.
 //
-// Invariant: a slot with depth 0 is free, so a thread spills only while more than kSlots named
-// domains have a range open on it.
+// Invariants: 1. A slot with depth 0 may be given to another domain, so a thread spills only while more
+// than kSlots named domains have a range open on it. 2. A domain is in one slot at most.
 #include <cstdint>
 
 #include "agent/core/name_table.h"
@@ -41,7 +41,7 @@ struct alignas(64) SpillBlock {
 static_assert(sizeof(SpillBlock) == sizeof(ThreadBlock));
 
 // The thread's block: nullptr or 1 when it has none (yet, or any more). See LocalBlock.
-extern constinit thread_local ThreadBlock* t_block;
+extern constinit thread_local ThreadBlock* t_block [[gnu::visibility("hidden")]];
 inline ThreadBlock* const kNoBlock = reinterpret_cast<ThreadBlock*>(1);
 
 // Takes a block for this thread; nullptr when there is none.
@@ -56,15 +56,20 @@ inline ThreadBlock* const kNoBlock = reinterpret_cast<ThreadBlock*>(1);
   return reinterpret_cast<uintptr_t>(block) > 1 ? block : nullptr;
 }
 
-// The depth word of a named domain: of the open ranges, or a free one; nullptr when the pool is empty.
-[[nodiscard]] uint32_t* FindNamedDepth(ThreadBlock* block, core::NameId domain) noexcept;
-[[nodiscard]] uint32_t* MakeNamedDepth(ThreadBlock* block, core::NameId domain) noexcept;
+// The depth word of a domain; nullptr when it has none, or none can be had (the pool is empty).
+[[nodiscard]] uint32_t* FindSpilledDepth(ThreadBlock* block, core::NameId domain) noexcept;
+[[nodiscard]] uint32_t* TakeFreeDepth(ThreadBlock* block, core::NameId domain) noexcept;
 
 [[nodiscard]] inline uint32_t* FindDepth(ThreadBlock* block, core::NameId domain) noexcept {
-  return domain == core::kNoName ? &block->default_depth : FindNamedDepth(block, domain);
+  if (domain == core::kNoName) return &block->default_depth;
+  for (DomainDepth& slot : block->slots) {
+    if (slot.domain == domain) return &slot.depth;
+  }
+  return block->spill == 0 ? nullptr : FindSpilledDepth(block, domain);
 }
 [[nodiscard]] inline uint32_t* MakeDepth(ThreadBlock* block, core::NameId domain) noexcept {
-  return domain == core::kNoName ? &block->default_depth : MakeNamedDepth(block, domain);
+  uint32_t* depth = FindDepth(block, domain);
+  return depth != nullptr ? depth : TakeFreeDepth(block, domain);
 }
 
 [[nodiscard]] inline uint32_t IndexOf(const ThreadBlock* block) noexcept {

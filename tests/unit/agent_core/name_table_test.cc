@@ -28,7 +28,21 @@ TEST_F(NameTableTest, KeysByContentNotByPointer) {
   EXPECT_EQ(NameTable::Text(beta), "beta");
 }
 
+TEST_F(NameTableTest, AReusedPointerIsReadAnew) {
+  char buffer[8192];
+  const std::string longest(5000, 'q');
+  for (const std::string& text : {std::string("one"), std::string("two"), std::string("one"),
+                                  std::string(""), longest, std::string("tw"), longest}) {
+    std::strcpy(buffer, text.c_str());
+    const NameId id = NameTable::InternText(buffer);
+    EXPECT_EQ(id, NameTable::Intern(text));
+    EXPECT_EQ(NameTable::InternText(buffer), id);
+  }
+  EXPECT_EQ(NameTable::InternText(nullptr), kNoName);
+}
+
 TEST_F(NameTableTest, NullIsNoNameAndEmptyIsOne) {
+  EXPECT_NE(NameTable::Intern(std::string_view("a\0b", 3)), NameTable::InternText("a"));
   EXPECT_EQ(NameTable::Intern(nullptr, 0), kNoName);
   EXPECT_EQ(NameTable::InternWide(nullptr), kNoName);
   const NameId empty = NameTable::Intern(std::string_view(""));
