@@ -216,6 +216,12 @@ bool IsInternalVariable(std::string_view name) {
          name.starts_with(kRunVariable) || name.starts_with("STEPAGENT_SIM_");
 }
 
+// As it was given, if it was.
+std::string TextOf(const Settings& settings, const char* name, std::string otherwise) {
+  const auto given = settings.given.find(name);
+  return given != settings.given.end() ? given->second : otherwise;
+}
+
 const SettingRow* FindRow(std::string_view name) {
   for (const SettingRow& row : SettingRows()) {
     const std::string_view flag = row.spec.flag;
@@ -256,7 +262,7 @@ const SettingSpec* FindSetting(std::string_view name) {
 std::string SettingError::Line() const {
   std::string line = setting + ": '" + Printable(value, kShownValueBytes) + "'";
   if (!why.empty()) line += ": " + why;
-  return allowed.empty() ? line : line + "; allowed: " + allowed;
+  return allowed.empty() ? line : line + (why.empty() ? ": " : "; ") + "allowed: " + allowed;
 }
 
 Settings DefaultSettings() {
@@ -314,7 +320,7 @@ std::optional<SettingError> ApplyEnvironment(char* const* environment, Settings*
 std::optional<SettingError> CheckTogether(const Settings& s) {
   using Kind = StepSetting::Kind;
   if (s.schedule && !HasStepSource(s))
-    return SettingError{"--schedule", s.schedule->Text(),
+    return SettingError{"--schedule", TextOf(s, "schedule", s.schedule->Text()),
                         "a schedule needs a step source: give --step (STEPAGENT_STEP)",
                         FindSetting("--step")->allowed};
   if (s.step.kind == Kind::kSignal && s.signal_number == 0)

@@ -22,7 +22,8 @@ std::optional<int> ParseArguments(CLI::App* app, std::vector<std::string> words)
   } catch (const CLI::ParseError& error) {
     std::string line = error.what();
     std::replace(line.begin(), line.end(), '\n', ' ');
-    return FailUsage(app->get_name() + ": " + line);
+    const std::string name = app->get_name();  // "stepagent start"
+    return FailUsage(name.substr(name.find(' ') + 1) + ": " + line);
   }
   return std::nullopt;
 }

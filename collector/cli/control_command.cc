@@ -109,10 +109,9 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
   if (!taken.command.empty()) return FailUsage(command->verb + ": unexpected '--'");
   if (app.count("--rank"))
     if (const auto status = TakeRanks(ranks, &rules)) return status;
-  if (app.count("--steps") && steps.empty())
-    return FailUsage("--steps: '': allowed: a whole number above 0");
-  if (app.count("--for") && duration.empty())
-    return FailUsage("--for: '': allowed: a duration above 0");
+  if (command->verb == "start" && app.count("--steps") + app.count("--for") > 0 && steps.empty() &&
+      duration.empty())
+    return FailUsage("start: --steps and --for need a value");
   if (const auto status = TakeLength(steps, duration, no_wait, taken, command)) return status;
   return TakeCaptureOptions(taken, command);
 }
@@ -174,8 +173,7 @@ int PrintAnswers(const Command& command, const std::vector<Answer>& answers) {
       rows.push_back(AnswerJson(answer));
       continue;
     }
-    std::string line = launch::PhaseText(v1::PHASE_IDLE);
-    line = StatusLine(answer);
+    std::string line = StatusLine(answer);
     if (command.verb != "status" && answer.message) {
       const std::string reason = answer.message->reason();
       line += std::string("  ") + VerdictText(answer) + (reason.empty() ? "" : ": " + reason);

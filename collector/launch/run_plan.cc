@@ -120,9 +120,7 @@ RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environme
     if (word == "-h" || word == "--help")
       plan.wants_help = true;
     else if (plan.error.empty())
-      Refuse(&plan, proto::SettingError{word.substr(0, word.find('=')), word,
-                                        "no such option of run", "see stepagent run --help"}
-                        .Line());
+      Refuse(&plan, word + ": no such option of run; stepagent run --help lists them");
   }
   if (plan.wants_help || !plan.error.empty()) return plan;
   if (!ApplyAll(taken, environment, &plan)) return plan;

@@ -71,21 +71,18 @@ void RunToggle::Work() {
   const auto agents = proto::ListAgents(dirs_, geteuid());
   for (const Answer& answer : AskAll(agents, MakeRequest(v1::ControlRequest::STATUS)))
     if (answer.message && answer.message->status().run() == run_) of_run.push_back(answer.agent);
-  size_t taken = 0;
   for (const Answer& answer : AskAll(of_run, MakeRequest(v1::ControlRequest::TOGGLE))) {
-    if (answer.message && answer.message->verdict() == v1::ControlAnswer::OK)
-      ++taken;
-    else
+    if (!answer.message || answer.message->verdict() != v1::ControlAnswer::OK)
       SayLine("toggle: pid " + std::to_string(answer.agent.pid) + ": " +
               (answer.message ? answer.message->reason() : answer.error));
   }
   for (const pid_t pid : CatchersOf(run_, signal_number_)) {
     const bool was_asked = std::any_of(of_run.begin(), of_run.end(),
                                        [&](const proto::AgentEntry& a) { return a.pid == pid; });
-    if (!was_asked && kill(pid, signal_number_) == 0) ++taken;
+    if (!was_asked) kill(pid, signal_number_);
   }
-  if (taken == 0 && of_run.empty())
-    SayLine("toggle: no process of the run has used CUDA or NVTX yet; ignored");
+  if (of_run.empty())
+    SayLine("toggle: no process of the run answers: none has used CUDA or NVTX yet");
   is_busy_.store(false, std::memory_order_release);  // pairs with the acquire in Request
 }
 
