@@ -7,11 +7,11 @@
 namespace stepagent::cli {
 namespace {
 
-// A cell of a table: a bar would end it.
+// A cell of a table: a bar would end it, a backslash or a star would not be shown.
 std::string Cell(std::string_view text) {
   std::string cell;
   for (const char c : text) {
-    if (c == '|') cell += '\\';
+    if (c == '|' || c == '\\' || c == '*') cell += '\\';
     cell += c;
   }
   return cell;
