@@ -1,5 +1,6 @@
 #include "collector/analysis/text_format.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -17,6 +18,18 @@ std::string ThreeDigits(double value, const char* unit) {
 }
 
 bool IsTail(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// "1.23 ms" stays on one line: whether the text goes on with a unit after a space.
+size_t UnitLength(std::string_view rest) {
+  constexpr std::string_view kUnits[] = {"ns", "us", "ms", "s", "B", "kB", "MB", "GB", "GB/s", "%"};
+  if (!rest.starts_with(' ')) return 0;
+  const std::string_view word = rest.substr(1, rest.find(' ', 1) - 1);
+  const size_t letters = std::min(word.find_first_of(",;.)"), word.size());
+  for (const std::string_view unit : kUnits) {
+    if (word.substr(0, letters) == unit) return 1 + word.size();
+  }
+  return 0;
+}
 
 // Bytes of the first `columns` code points.
 size_t Prefix(std::string_view utf8, size_t columns) {
@@ -93,7 +106,11 @@ std::string Paragraph(std::string_view label, size_t label_width, std::string_vi
   size_t column = label_width;
   bool is_first = true;  // of its line
   while (!text.empty()) {
-    const size_t space = text.find(' ');
+    size_t space = text.find(' ');
+    if (space != std::string_view::npos) {
+      space += UnitLength(text.substr(space));
+      if (space == text.size()) space = std::string_view::npos;
+    }
     const std::string_view word = text.substr(0, space);
     const size_t needed = Columns(word);
     if (!is_first && column + 1 + needed > width) {

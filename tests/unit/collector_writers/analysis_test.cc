@@ -1,0 +1,288 @@
+// Unions, tables, readings, text, the Kineto reader and `report`.
+#include <random>
+
+#include "collector/analysis/device_time.h"
+#include "collector/analysis/kineto_reader.h"
+#include "collector/analysis/range_work.h"
+#include "collector/analysis/summary.h"
+#include "collector/analysis/text_format.h"
+#include "collector/writers/chrome.h"
+#include "tests/golden/cycles.h"
+#include "tests/unit/collector_writers/support.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::CallClass;
+using ::stepagent::testing::CycleMaker;
+using ::stepagent::testing::Folder;
+using ::stepagent::testing::GoldenCycle;
+
+// Random work on four streams against a count of every nanosecond.
+TEST(DeviceTime, EqualsABruteForceCount) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 200; ++round) {
+    CycleMaker m;
+    const uint32_t shapes[] = {m.Shape("k"), m.Shape("ncclDevKernel_AllReduce()")};
+    for (uint64_t s = 0; s < 4; ++s) m.Lane(0, 1, s);
+    std::vector<int> compute(400), collective(400), copy(400);
+    for (int i = 0; i < 30; ++i) {
+      const auto begin = static_cast<int64_t>(random() % 300);
+      const int64_t end = begin + static_cast<int64_t>(random() % 40);
+      const auto lane = static_cast<uint32_t>(random() % 4);
+      const auto kind = random() % 3;
+      if (kind == 2) {
+        m.Copy(1, lane, begin, end, 1, -1);
+      } else {
+        m.Kernel(shapes[kind], lane, begin, end, -1);
+      }
+      for (int64_t t = begin; t < end; ++t) {
+        ++(kind == 0 ? compute : kind == 1 ? collective : copy)[static_cast<size_t>(t)];
+      }
+    }
+    const auto by_begin = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
+    std::stable_sort(m.cycle.kernels.begin(), m.cycle.kernels.end(), by_begin);
+    std::stable_sort(m.cycle.copies.begin(), m.cycle.copies.end(), by_begin);
+    const model::Cycle cycle = m.Finish();
+    const DeviceWork work(cycle);
+    ASSERT_EQ(work.devices().size(), 1U);
+    const DeviceTime& d = work.devices()[0];
+    int64_t busy = 0, both = 0, exposed = 0;
+    for (size_t t = 0; t < 400; ++t) {
+      busy += compute[t] || collective[t] || copy[t];
+      both += compute[t] && copy[t];
+      exposed += collective[t] && !compute[t];
+    }
+    ASSERT_EQ(d.busy.TotalNs(), busy);
+    ASSERT_EQ(d.busy.TotalNs() + d.IdleNs(), d.SpanNs());
+    ASSERT_EQ(d.OverlapNs(), both);
+    ASSERT_EQ(d.ExposedCollectiveNs(), exposed);
+  }
+}
+
+// One kernel of 2 s over fifty successors of its stream is set aside; a dense healthy stream is
+// not.
+TEST(DeviceTime, SetsAsideADurationNoStreamCanHave) {
+  CycleMaker m;
+  const uint32_t shape = m.Shape("k"), lane = m.Lane(0, 1, 7);
+  for (int64_t i = 0; i < 1000; ++i) {
+    m.Kernel(shape, lane, i * 1000, i == 100 ? 2'000'000'000 : i * 1000 + 1000, -1);
+    if (i == 151) m.cycle.kernels[100].end_ns = 151'500;
+  }
+  const model::Cycle cycle = m.Finish();
+  const DeviceWork work(cycle);
+  ASSERT_EQ(work.set_aside().size(), 1U);
+  EXPECT_EQ(work.set_aside()[0].kernel, 100U);
+  EXPECT_EQ(work.devices()[0].busy.TotalNs(), 999'000);
+  CycleMaker healthy;
+  healthy.Shape("k"), healthy.Lane(0, 1, 7);
+  for (int64_t i = 0; i < 1000; ++i) healthy.Kernel(0, 0, i / 2 * 10, i / 2 * 10 + 10, -1);
+  EXPECT_TRUE(DeviceWork(healthy.Finish()).set_aside().empty());
+}
+
+TEST(Ranges, SelfLaunchWaitAndDeviceTime) {
+  const Json summary = Summarize(GoldenCycle("train"));
+  const Json step = summary.at("ranges").at(0);
+  EXPECT_EQ(step.at("name"), "train_step");
+  EXPECT_EQ(step.at("count"), 2);
+  EXPECT_EQ(step.at("total_ns"), 2'000'000);
+  EXPECT_EQ(step.at("self_ns"), 2 * (1'000'000 - 190'000 - 290'000));
+  EXPECT_EQ(step.at("launch_ns"), 2 * (3000 + 6000));  // the side thread's launches are not its own
+  EXPECT_EQ(step.at("wait_ns"), 560'000);
+  EXPECT_EQ(step.at("other_ns"), 2'000'000 - 18'000 - 560'000);
+  EXPECT_EQ(step.at("device_ns"), 2 * (70'123 + 339'876));
+}
+
+TEST(Summary, EveryCaseHasEveryKey) {
+  const std::vector<std::string> keys = {"schema",  "window",   "steps",  "devices",
+                                         "kernels", "calls",    "copies", "ranges",
+                                         "waits",   "readings", "cost",   "notes"};
+  for (const std::string_view name : testing::GoldenNames()) {
+    const Json summary = Summarize(GoldenCycle(name));
+    for (const std::string& key : keys) EXPECT_TRUE(summary.contains(key)) << name << " " << key;
+    for (const std::string_view table : KnownTables()) {
+      RenderOptions options;
+      options.by = table, options.top = 0;
+      EXPECT_FALSE(RenderSummaryText(summary, options).empty()) << name << " " << table;
+    }
+  }
+}
+
+TEST(Summary, HostOnlyIsNullWithAReasonAndSaidFirst) {
+  const Json summary = Summarize(GoldenCycle("host_only"));
+  for (const char* table : {"devices", "kernels", "copies", "calls", "waits"}) {
+    EXPECT_TRUE(summary.at(table).is_null()) << table;
+    EXPECT_EQ(summary.at("absent").at(table), "no driver library in the process");
+  }
+  EXPECT_TRUE(summary.at("ranges").at(0).at("launch_ns").is_null());
+  const std::string text = RenderSummaryText(summary, {});
+  EXPECT_LT(text.find("HOST ONLY no device data: no driver library in the process"), 200U);
+}
+
+TEST(Summary, TracerStartAndCutStepsAreLeftOutOfTheMedian) {
+  const Json steps = Summarize(GoldenCycle("cut")).at("steps");
+  EXPECT_EQ(steps.at("count"), 1);
+  EXPECT_EQ(steps.at("counted"), 0);
+  EXPECT_TRUE(steps.at("median_ns").is_null());
+}
+
+TEST(Summary, TextStaysWithin100Columns) {
+  for (const std::string_view name : testing::GoldenNames()) {
+    const std::string text = RenderSummaryText(GoldenCycle(name), 0);
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\n', at);
+      EXPECT_LE(Columns(std::string_view(text).substr(at, end - at)), kTextColumns)
+          << name << ": " << text.substr(at, end - at);
+      at = end + 1;
+    }
+  }
+}
+
+TEST(TextFormat, ThreeDigitsAndAUnit) {
+  EXPECT_EQ(Duration(0), "0 ns");
+  EXPECT_EQ(Duration(999), "999 ns");
+  EXPECT_EQ(Duration(1234), "1.23 us");
+  EXPECT_EQ(Duration(123'456), "123 us");
+  EXPECT_EQ(Duration(999'600), "1.00 ms");
+  EXPECT_EQ(Duration(61'000'000'000), "61.0 s");
+  EXPECT_EQ(Bytes(1'048'576), "1.05 MB");
+  EXPECT_EQ(Count(1234567), "1,234,567");
+  EXPECT_EQ(Fit("a\x1b[31m", 20), "a?[31m");
+  EXPECT_EQ(Columns(Fit(std::string(300, 'x'), 30)), 30U);
+}
+
+// Workloads with one fault each. A healthy one raises nothing.
+struct Loop {
+  int64_t loader_ns = 0;  // host time in a range that launches nothing
+  int kernels = 20;
+  int64_t kernel_ns = 40'000;
+  bool one_long = false, waits_inside = false, pageable = false;
+};
+
+model::Cycle MakeLoop(const Loop& loop) {
+  CycleMaker m;
+  m.AddDevice(0);
+  const uint32_t thread = m.Thread(1, "main"), lane = m.Lane(0, 1, 7);
+  const uint32_t shapes[] = {m.Shape("a"), m.Shape("b"), m.Shape("c"), m.Shape("d")};
+  const int64_t step_ns = 2'000'000 + loop.loader_ns;
+  for (uint32_t s = 0; s < 4; ++s) m.Step(s, 1000 + s * step_ns, 1000 + (s + 1) * step_ns, thread);
+  uint32_t correlation = 1;
+  for (uint32_t s = 0; s < 4; ++s) {
+    int64_t host = 1000 + s * step_ns, device = host + loop.loader_ns + 10'000;
+    if (loop.loader_ns > 0) m.Range("load_batch", thread, host, host + loop.loader_ns);
+    host += loop.loader_ns;
+    const int32_t copy = m.Call("cudaMemcpyAsync", CallClass::kMemcpy, thread, host,
+                                host + (loop.pageable ? 300'000 : 5000), correlation++);
+    model::Copy& c = m.Copy(1, lane, device, device + 100'000, 1 << 20, copy);
+    c.source_kind = loop.pageable ? 1 : 2;
+    host += loop.pageable ? 300'000 : 5000, device += 100'000;
+    for (int k = 0; k < loop.kernels; ++k) {
+      const int32_t call =
+          m.Call("cudaLaunchKernel", CallClass::kLaunch, thread, host, host + 5000, correlation++);
+      device = std::max(device, host + 7000);
+      const int64_t length = loop.one_long && k == 0 ? 1'500'000
+                             : loop.one_long         ? 5000
+                                                     : loop.kernel_ns;
+      m.Kernel(loop.one_long && k > 0 ? shapes[1 + k % 3] : shapes[k % 4], lane, device,
+               device + length, call);
+      host += 6000, device += length;
+      if (loop.waits_inside && k % 2 == 1) {
+        m.Call("cudaStreamSynchronize", CallClass::kSync, thread, host, device + 1000,
+               correlation++);
+        host = device + 25'000;
+      }
+    }
+  }
+  return m.Finish();
+}
+
+std::vector<std::string> ReadingsOf(const Loop& loop) {
+  std::vector<std::string> ids;
+  const Json readings = Summarize(MakeLoop(loop)).at("readings");
+  for (const Json& reading : readings) {
+    for (const char* key : {"id", "rank", "observation", "evidence", "hypothesis", "next_check"}) {
+      EXPECT_TRUE(reading.contains(key));
+    }
+    ids.push_back(reading.at("id").get<std::string>());
+  }
+  return ids;
+}
+
+TEST(Readings, EachFaultRaisesItsOwn) {
+  using Ids = std::vector<std::string>;
+  Loop healthy;
+  healthy.kernel_ns = 90'000;
+  EXPECT_EQ(ReadingsOf(healthy), Ids{});
+  Loop slow_loader = healthy;
+  slow_loader.loader_ns = 1'000'000;
+  EXPECT_EQ(ReadingsOf(slow_loader), Ids{"device_idle_in_range"});
+  Loop small;
+  small.kernels = 250, small.kernel_ns = 2000;
+  EXPECT_EQ(ReadingsOf(small), Ids{"many_small_launches"});
+  Loop one_long = healthy;
+  one_long.one_long = true;
+  EXPECT_EQ(ReadingsOf(one_long), Ids{"one_kernel_dominates"});
+  Loop waits = healthy;
+  waits.kernel_ns = 80'000, waits.waits_inside = true;
+  EXPECT_EQ(ReadingsOf(waits), Ids{"waits_drain_the_queue"});
+  Loop pageable = healthy;
+  pageable.pageable = true;
+  EXPECT_EQ(ReadingsOf(pageable), Ids{"pageable_copies"});
+}
+
+TEST(Readings, NothingStandsOutIsSaid) {
+  Loop healthy;
+  healthy.kernel_ns = 90'000;
+  const Json summary = Summarize(MakeLoop(healthy));
+  EXPECT_EQ(FirstReading(summary), "nothing stands out");
+  EXPECT_NE(RenderSummaryText(summary, {}).find("nothing stands out"), std::string::npos);
+}
+
+// What our writer wrote, read as any Kineto file is, gives the same tables.
+TEST(KinetoReader, OurOwnFileGivesTheSameFigures) {
+  for (const char* name : {"train", "graph", "two_devices", "overlap"}) {
+    const Folder folder;
+    const model::Cycle cycle = GoldenCycle(name);
+    const auto written =
+        writers::ChromeWriter().Write(cycle, {folder.path(), folder.path(), "s.0", {}});
+    ASSERT_TRUE(written.ok);
+    const KinetoReadResult read = ReadKinetoFile(written.files.at(0).path);
+    ASSERT_TRUE(read.ok) << read.error;
+    EXPECT_TRUE(read.problems.empty());
+    EXPECT_EQ(read.cycle.session.rank, 3);
+    const Json ours = Summarize(cycle), theirs = Summarize(read.cycle);
+    for (const char* table : {"kernels", "calls", "copies", "sets", "waits", "graph_launches"}) {
+      EXPECT_EQ(ours.at(table), theirs.at(table)) << name << " " << table;
+    }
+    for (const char* key :
+         {"busy_ns", "idle_ns", "compute_ns", "overlap_ns", "busy_in_window_ns"}) {
+      EXPECT_EQ(ours.at("devices").at(0).at(key), theirs.at("devices").at(0).at(key)) << key;
+    }
+  }
+}
+
+TEST(KinetoReader, DamagedAndForeignFilesAreSaidSo) {
+  const Folder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return ReadKinetoFile(folder / name);
+  };
+  EXPECT_FALSE(write("a.json", "not json").ok);
+  EXPECT_FALSE(write("b.json", "{\"x\": 1}").ok);
+  EXPECT_FALSE(ReadKinetoFile(folder / "absent").ok);
+  EXPECT_TRUE(write("c.json", "{\"traceEvents\": []}").ok);
+  EXPECT_TRUE(write("d.json", "[]").ok);
+  const KinetoReadResult cut =
+      write("e.json",
+            "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"a\",\"pid\":1,"
+            "\"tid\":1,\"ts\":1712195495505583.025,\"dur\":2}, {\"ph\":");
+  EXPECT_TRUE(cut.ok);
+  EXPECT_FALSE(cut.cycle.complete);
+  ASSERT_EQ(cut.cycle.ranges.size(), 1U);
+  EXPECT_EQ(cut.cycle.ranges[0].begin_ns, 1712195495505583025);
+  EXPECT_EQ(cut.cycle.ranges[0].end_ns - cut.cycle.ranges[0].begin_ns, 2000);
+}
+
+}  // namespace
+}  // namespace stepagent::analysis
