@@ -110,6 +110,7 @@ TEST(Buffers, OnePerThreadSince13) {
 }
 
 TEST(Buffers, DeviceRecordsAreTheWorkersBefore13) {
+  SKIP_IF_SANITIZED();
   Isolated({}, [] {
     Collect({kKernel});
     EXPECT_CUDA(Launch(Kernel("k", 1000)));
@@ -167,6 +168,7 @@ TEST(Drops, DiscardBufferIsCountedAndReadOnce) {
 }
 
 TEST(Drops, RefusedBufferCrashesBelowApi27) {
+  SKIP_IF_SANITIZED();
   auto body = [] {
     TheDelivered().refuses = true;
     Collect({CUPTI_ACTIVITY_KIND_DRIVER});

@@ -20,25 +20,23 @@
 
 namespace stepagent::sim_test {
 
-#define SIM_TEST_CUPTI_FUNCTIONS(X)                                                              \
-  X(cuptiGetVersion)                                                                             \
-  X(cuptiGetTimestamp) X(cuptiGetResultString) X(cuptiGetLastError) X(cuptiGetCallbackName)      \
-      X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiEnableCallback) X(cuptiEnableDomain)          \
-          X(cuptiActivityEnable) X(cuptiActivityDisable) X(cuptiActivityEnableAndDump)           \
-              X(cuptiActivityRegisterCallbacks) X(cuptiActivityFlushAll)                         \
-                  X(cuptiActivityFlushPeriod) X(cuptiActivityGetNextRecord)                      \
-                      X(cuptiActivityGetNumDroppedRecords) X(cuptiActivityGetAttribute)          \
-                          X(cuptiActivitySetAttribute) X(cuptiActivityPushExternalCorrelationId) \
-                              X(cuptiActivityPopExternalCorrelationId)                           \
-                                  X(cuptiActivityRegisterTimestampCallback) X(cuptiFinalize)     \
-                                      X(cuptiSetThreadIdType) X(cuptiGetContextId)               \
-                                          X(cuptiGetStreamIdEx) X(cuptiGetDeviceId)              \
-                                              X(cuptiGetGraphNodeId)                             \
-                                                  X(cuptiActivityEnableDriverApi)                \
-                                                      X(cuptiActivityEnableRuntimeApi)           \
-                                                          X(cuptiGetErrorMessage)                \
-                                                              X(cuptiGetGraphExecId)             \
-                                                                  X(cuptiGetGraphId)
+#define SIM_TEST_CUPTI_FUNCTIONS(X)                                                               \
+  X(cuptiGetVersion)                                                                              \
+  X(cuptiGetTimestamp)                                                                            \
+  X(cuptiGetResultString) X(cuptiGetLastError) X(cuptiGetCallbackName) X(cuptiSubscribe)          \
+      X(cuptiUnsubscribe) X(cuptiEnableCallback) X(cuptiEnableDomain) X(cuptiActivityEnable)      \
+          X(cuptiActivityDisable) X(cuptiActivityEnableAndDump) X(cuptiActivityRegisterCallbacks) \
+              X(cuptiActivityFlushAll) X(cuptiActivityFlushPeriod) X(cuptiActivityGetNextRecord)  \
+                  X(cuptiActivityGetNumDroppedRecords) X(cuptiActivityGetAttribute)               \
+                      X(cuptiActivitySetAttribute) X(cuptiActivityPushExternalCorrelationId)      \
+                          X(cuptiActivityPopExternalCorrelationId)                                \
+                              X(cuptiActivityRegisterTimestampCallback) X(cuptiFinalize)          \
+                                  X(cuptiSetThreadIdType) X(cuptiGetContextId)                    \
+                                      X(cuptiGetStreamIdEx) X(cuptiGetDeviceId)                   \
+                                          X(cuptiGetGraphNodeId) X(cuptiActivityEnableDriverApi)  \
+                                              X(cuptiActivityEnableRuntimeApi)                    \
+                                                  X(cuptiGetErrorMessage) X(cuptiGetGraphExecId)  \
+                                                      X(cuptiGetGraphId)
 
 struct Cupti {
   void* library = nullptr;

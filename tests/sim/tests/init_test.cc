@@ -232,6 +232,7 @@ TEST(Counters, AreWrittenAtExitWithThePidInTheName) {
 }
 
 TEST(Threads, NoneIsStartedByOrdinaryUse) {
+  SKIP_IF_SANITIZED();
   Isolated({}, [] {
     DoSomeWork();
     EXPECT_EQ(CountThreads(), 1);

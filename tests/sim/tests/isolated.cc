@@ -54,6 +54,7 @@ void Isolated(const Environment& settings, const std::function<void()>& body) {
   EXPECT_TRUE(WIFEXITED(outcome.status)) << "signal " << WTERMSIG(outcome.status) << "\n"
                                          << outcome.errors;
   EXPECT_EQ(WEXITSTATUS(outcome.status), 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("Sanitizer:"), std::string::npos) << outcome.errors;
 }
 
 void Dies(const Environment& settings, int signal, const std::string& text,

@@ -14,6 +14,15 @@
 
 namespace stepagent::sim_test {
 
+// Sanitizers have threads, costs and signal handlers of their own.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kIsSanitized = true;
+#else
+constexpr bool kIsSanitized = false;
+#endif
+#define SKIP_IF_SANITIZED() \
+  if (::stepagent::sim_test::kIsSanitized) GTEST_SKIP() << "not under a sanitizer"
+
 using Environment = std::initializer_list<std::pair<const char*, std::string>>;
 
 struct Outcome {

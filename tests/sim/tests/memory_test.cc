@@ -102,10 +102,10 @@ TEST(Memory, StreamOrderedAllocation) {
 }
 
 TEST(Memory, DurationsFollowSizeAndKind) {
-  // 6 MB at 6000 bytes/us pageable: 1 ms; pinned four times faster; no fixed part.
-  Isolated({{"COPY_FIXED", "0"}, {"RATE_PAGEABLE", "6000"}, {"RATE_PINNED", "24000"}}, [] {
+  // 60 kB at 60 bytes/us pageable: 1 ms; pinned four times faster; no fixed part.
+  Isolated({{"COPY_FIXED", "0"}, {"RATE_PAGEABLE", "60"}, {"RATE_PINNED", "240"}}, [] {
     UseDevice();
-    constexpr size_t kBytes = 6000000;
+    constexpr size_t kBytes = 60000;
     const CUdeviceptr memory = NewMemory(kBytes);
     std::vector<char> pageable(kBytes);
     void* pinned = nullptr;

@@ -227,6 +227,7 @@ TEST(Context, StackAndPrimaries) {
 }
 
 TEST(Cost, LaunchWithNobodyListeningIsCheap) {
+  SKIP_IF_SANITIZED();
   Isolated({}, [] {
     UseDevice();
     CUfunction kernel = Kernel("k", 1);
