@@ -68,10 +68,15 @@ constexpr ResultText kResults[] = {
 };
 #undef SIM_RESULT
 
+// Measured: 43 to 46 have no text before 13.
+bool IsKnownResult(int code) {
+  return code < 43 || code > 46 || ThePersonality().api_version >= 130000;
+}
+
 CUptiResult TextOf(int code, const char** text) {
   if (text == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   for (const ResultText& result : kResults) {
-    if (result.code != code) continue;
+    if (result.code != code || !IsKnownResult(code)) continue;
     *text = result.text;
     return CUPTI_SUCCESS;
   }
@@ -86,7 +91,8 @@ CUptiResult NameOf(uint32_t domain, uint32_t cbid, const char** name) {
     found = DriverFunctionName(cbid);
   } else if (domain == kDomainRuntime &&
              static_cast<int>(cbid) < ThePersonality().runtime_name_count) {
-    found = RuntimeFunctionName(cbid);
+    found = OldRuntimeFunctionName(cbid, ThePersonality().api_version);
+    if (found == nullptr) found = RuntimeFunctionName(cbid);
   }
   *name = found;
   return found == nullptr ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
