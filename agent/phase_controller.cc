@@ -99,7 +99,7 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
       break;
     case Kind::kActiveEnd:
       recording_ = false;
-      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs});
+      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, /*is_fresh=*/true});
       gate_->SetTailPending(true);
       break;
     case Kind::kCancelled:
@@ -182,6 +182,11 @@ void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t
 void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   if (closing_.empty()) return;
   ClosingCycle& front = closing_.front();
+  // The drain looks at rings before it takes events: the window's last calls come with the next round.
+  if (front.is_fresh) {
+    front.is_fresh = false;
+    return;
+  }
   const bool grace_over = now_ns - front.since_ns >= grace_ns_;
   // A call that began in the window and has not returned still owes its record.
   const bool in_flight = backend_->IsArmed() && backend_->CallsInFlight() != 0;

@@ -73,6 +73,7 @@ class PhaseController {
     uint64_t since_ns;
     uint64_t next_flush_ns;
     uint64_t flush_pause_ns;
+    bool is_fresh;            // no drain round since the window's end
   };
 
   void BeginCycle(uint32_t cycle);

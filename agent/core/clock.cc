@@ -73,7 +73,8 @@ uint64_t RateBetween(const Pair& from, const Pair& to) {
 // The fixed rate or, in the first 20 ms, an estimate over the time since Start.
 uint64_t Rate() {
   const uint64_t fixed = state.rate.load(std::memory_order_relaxed);
-  if (fixed != 0) [[likely]] return fixed;
+  if (fixed != 0) [[likely]]
+    return fixed;
   if (HostClock::Calibrate(false)) return state.rate.load(std::memory_order_relaxed);
   return RateBetween(state.base, TakePair());
 }
@@ -119,9 +120,12 @@ int64_t HostClock::base_mono_ns() noexcept { return static_cast<int64_t>(state.b
 
 const char* HostClock::SourceName() noexcept {
   switch (source_) {
-    case Source::kTsc: return "tsc";
-    case Source::kCntvct: return "cntvct";
-    case Source::kMonotonic: return "monotonic";
+    case Source::kTsc:
+      return "tsc";
+    case Source::kCntvct:
+      return "cntvct";
+    case Source::kMonotonic:
+      return "monotonic";
   }
   return "monotonic";
 }
@@ -134,7 +138,9 @@ HostClock::Sample HostClock::TakeSample() noexcept {
     const uint64_t after = Ticks();
     const int64_t from = ToNs(before);
     const int64_t width = ToNs(after) - from;
-    const auto bracket = static_cast<uint32_t>(width < 0 ? 0 : width > INT32_MAX ? INT32_MAX : width);
+    const auto bracket = static_cast<uint32_t>(width < 0           ? 0
+                                               : width > INT32_MAX ? INT32_MAX
+                                                                   : width);
     if (bracket < best.bracket_ns) best = {from + width / 2, real, bracket};
   }
   return best;

@@ -2,8 +2,8 @@
 // HostClock: the one clock for ranges, calls and steps.
 //
 // Purpose: raw ticks on the hot path (TSC where invariant, cntvct_el0 on aarch64, else
-// CLOCK_MONOTONIC ns), converted to ns of the session's clock when drained. The session's clock is 0
-// at Start().
+// CLOCK_MONOTONIC ns), converted to ns of the session's clock when drained. The session's clock is
+// 0 at Start().
 // Thread rule: Ticks() anywhere; Start() once; Calibrate() and the conversions on the thread
 // `stepagent` or under the gate (conversion is pure once calibrated).
 // Failure rule: without an invariant TSC the ticks are CLOCK_MONOTONIC ns and the ratio is 1.
@@ -25,12 +25,14 @@ class HostClock {
   enum class Source : uint8_t { kTsc, kCntvct, kMonotonic };
 
   static void Start() noexcept;
-  // Fixes the rate if enough time has passed (or `force`: waits up to 20 ms for it). True once fixed.
+  // Fixes the rate if enough time has passed (or `force`: waits up to 20 ms for it). True once
+  // fixed.
   static bool Calibrate(bool force) noexcept;
 
   [[nodiscard]] static uint64_t Ticks() noexcept {
 #if defined(__x86_64__)
-    if (source_ == Source::kTsc) [[likely]] return __rdtsc();
+    if (source_ == Source::kTsc) [[likely]]
+      return __rdtsc();
 #elif defined(__aarch64__)
     if (source_ == Source::kCntvct) [[likely]] {
       uint64_t value;
@@ -40,7 +42,7 @@ class HostClock {
 #endif
     return MonotonicNs();
   }
-  [[nodiscard]] static int64_t ToNs(uint64_t ticks) noexcept;  // session clock
+  [[nodiscard]] static int64_t ToNs(uint64_t ticks) noexcept;          // session clock
   [[nodiscard]] static uint64_t ToTicks(int64_t session_ns) noexcept;  // the inverse, for timers
   [[nodiscard]] static int64_t NowNs() noexcept { return ToNs(Ticks()); }
   [[nodiscard]] static int64_t base_unix_ns() noexcept;
@@ -50,8 +52,8 @@ class HostClock {
 
   // A pair taken back to back, the best of a few tries.
   struct Sample {
-    int64_t host_ns;     // session clock
-    int64_t real_ns;     // CLOCK_REALTIME
+    int64_t host_ns;  // session clock
+    int64_t real_ns;  // CLOCK_REALTIME
     uint32_t bracket_ns;
   };
   [[nodiscard]] static Sample TakeSample() noexcept;

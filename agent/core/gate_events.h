@@ -1,8 +1,8 @@
 #pragma once
 // GateEvents: what the step gate leaves for the drainer.
 //
-// Purpose: a ring of events in order. A cycle's own events always fit: a step's begin is refused when
-// less than a reserve is left, and its end has its place kept from then on.
+// Purpose: a ring of events in order. A cycle's own events always fit: a step's begin is refused
+// when less than a reserve is left, and its end has its place kept from then on.
 // Thread rule: Push* under the gate's lock, Pop on the thread `stepagent`.
 // Failure rule: a refused step (begin and end) is counted; a cycle that finds no room for its own
 // events must not begin (HasRoomForCycle).

@@ -48,7 +48,8 @@ void GateState::ArmSchedule(const Schedule& new_schedule, int64_t new_first_step
   mode = Mode::kScheduled;
   phase = Phase::kWaiting;
   // Until a step matches, the most frequent ranges are what helps the user find the right name.
-  if ((g_words->bits.load(std::memory_order_relaxed) & kBitStepSource) != 0) SetBits(kBitCountNames);
+  if ((g_words->bits.load(std::memory_order_relaxed) & kBitStepSource) != 0)
+    SetBits(kBitCountNames);
 }
 
 bool GateState::ArmWhole(uint64_t ticks) noexcept {
@@ -68,7 +69,8 @@ bool GateState::IsArming() const noexcept {
 StepGate::Verdict GateState::Stop(Ended why, bool at_once, uint64_t ticks) noexcept {
   using Verdict = StepGate::Verdict;
   if (mode == Mode::kUnarmed) return Verdict::kBusy;
-  if (IsFromUser(why) && ((IsArming() && !window_open) || (tail_pending && !cycle_open))) return Verdict::kBusy;
+  if (IsFromUser(why) && ((IsArming() && !window_open) || (tail_pending && !cycle_open)))
+    return Verdict::kBusy;
   if (!window_open) {
     Cancel(why, ticks);
     return Verdict::kOk;

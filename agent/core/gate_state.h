@@ -1,13 +1,14 @@
 #pragma once
 // GateState: the step gate's state machine, without its lock.
 //
-// Purpose: every transition in one place, each a short function; StepGate adds the lock, the wait for
-// arming and the wakes.
+// Purpose: every transition in one place, each a short function; StepGate adds the lock, the wait
+// for arming and the wakes.
 // Thread rule: every method under the gate's lock.
 // Failure rule: cannot fail; a cycle that finds no room for its events is left out and counted.
 //
-// Invariants: 1. window_open implies cycle_open. 2. The collecting bits are set exactly while a cycle
-// is open, or between two cycles with no step in between. 3. `mode` kUnarmed implies no open cycle.
+// Invariants: 1. window_open implies cycle_open. 2. The collecting bits are set exactly while a
+// cycle is open, or between two cycles with no step in between. 3. `mode` kUnarmed implies no open
+// cycle.
 #include <cstdint>
 
 #include "agent/core/gate_events.h"
@@ -50,9 +51,9 @@ class GateState {
   enum class Mode : uint8_t { kUnarmed, kScheduled, kWhole };
   struct OpenStep {
     bool is_open = false;
-    bool has_event = false;       // its begin went out: so must its end
+    bool has_event = false;  // its begin went out: so must its end
     bool is_last_active = false;
-    bool had_cuda = false;        // CUDA was there when it began
+    bool had_cuda = false;  // CUDA was there when it began
     Phase phase = Phase::kIdle;
     uint8_t flags = 0;
     uint32_t cycle = 0;
@@ -62,28 +63,28 @@ class GateState {
 
   GateConfig config;
   Mode mode = Mode::kUnarmed;
-  Phase phase = Phase::kIdle;      // as of the last step begun; kIdle or kDone while unarmed
+  Phase phase = Phase::kIdle;  // as of the last step begun; kIdle or kDone while unarmed
   Schedule schedule;
-  int64_t first_step = 0;          // process index of step 0; ahead of process_next with ArmAt
-  uint64_t process_next = 0;       // index of the next step to begin
+  int64_t first_step = 0;     // process index of step 0; ahead of process_next with ArmAt
+  uint64_t process_next = 0;  // index of the next step to begin
   OpenStep open;
-  bool range_open = false;         // the range that opened the step; also while it is being held
+  bool range_open = false;  // the range that opened the step; also while it is being held
   bool holding = false;
   uint32_t range_tid = 0;
-  bool cycle_open = false;         // between kWarmupBegin and kActiveEnd or kCancelled
+  bool cycle_open = false;  // between kWarmupBegin and kActiveEnd or kCancelled
   bool window_open = false;
-  bool adjoins = false;            // between two cycles with no step in between
+  bool adjoins = false;  // between two cycles with no step in between
   bool tail_pending = false;
   bool cuda_present = false;
   bool armed = false;
   bool awaiting_arm = false;
-  bool held_in_time = false;       // the hold ended because arming did
+  bool held_in_time = false;  // the hold ended because arming did
   Ended stop_pending = Ended::kNone;
   uint32_t cycle = 0, cycles_begun = 0;
   uint64_t windows = 0;
   uint64_t window_begin_ticks = 0, last_end_ticks = 0;
   uint64_t overlapping = 0, arm_wait_ns = 0;
-  bool wake = false;               // the caller wakes `stepagent` once the lock is gone
+  bool wake = false;  // the caller wakes `stepagent` once the lock is gone
   // Half a megabyte that is zero until used: apart, so that it lies in .bss.
   GateEvents& events = events_storage;
   StepDurations& durations = durations_storage;

@@ -1,9 +1,10 @@
 #pragma once
 // HOT PATH A. Hash of a short text.
 //
-// Purpose: one multiply for names up to 16 bytes, one more per further 16: a range name is hashed on
-// every recorded push. Not for untrusted keys: whoever can make names collide is in the process.
-// Thread rule: pure. Failure rule: none.
+// Purpose: one multiply for names up to 16 bytes, one more per further 16: a range name is hashed
+// on every recorded push. Not for untrusted keys: whoever can make names collide is in the process.
+// Thread rule: pure.
+// Failure rule: none.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -13,10 +13,11 @@ namespace stepagent::core {
 namespace {
 
 constexpr NameId kNone = kNoName, kOverflow = kOverflowNameId, kFirst = 2;
-constexpr size_t kMaxBytes = 4096;                       // proto/limits.h kMaxNameBytes
-constexpr size_t kMarkBytes = 3 + 1 + 16;                // "…#" in UTF-8 and the hash
-// Reserved address space, touched name by name: 64 MiB of text, 16 MiB of slots, 16 of entries, 8 of
-// counts. Where the system refuses that much (RLIMIT_AS, strict overcommit) an eighth is tried twice.
+constexpr size_t kMaxBytes = 4096;         // proto/limits.h kMaxNameBytes
+constexpr size_t kMarkBytes = 3 + 1 + 16;  // "…#" in UTF-8 and the hash
+// Reserved address space, touched name by name: 64 MiB of text, 16 MiB of slots, 16 of entries, 8
+// of counts. Where the system refuses that much (RLIMIT_AS, strict overcommit) an eighth is tried
+// twice.
 constexpr uint32_t kIds = kMaxNames;
 constexpr size_t kTextBytes = size_t{64} << 20;
 constexpr int kAttempts = 3;
@@ -31,7 +32,7 @@ struct Entry {
 struct Table {
   char* text = nullptr;
   Entry* entries = nullptr;
-  std::atomic<uint64_t>* slots = nullptr;   // hash's upper half << 32 | id; 0 empty
+  std::atomic<uint64_t>* slots = nullptr;  // hash's upper half << 32 | id; 0 empty
   std::atomic<uint64_t>* counts = nullptr;
   uint32_t ids = 0;
   uint32_t slot_mask = 0;
@@ -67,7 +68,8 @@ bool MapScaled(int scale) {
   const uint32_t ids = kIds >> (3 * scale);
   const size_t text_bytes = kTextBytes >> (3 * scale);
   const size_t slots = size_t{2} * ids;
-  const size_t total = text_bytes + slots * sizeof(uint64_t) + ids * (sizeof(Entry) + sizeof(uint64_t));
+  const size_t total =
+      text_bytes + slots * sizeof(uint64_t) + ids * (sizeof(Entry) + sizeof(uint64_t));
   char* memory = static_cast<char*>(Reserve(total));
   if (memory == nullptr) return false;
   table.text = memory;
@@ -126,7 +128,8 @@ NameId InternBytes(const char* text, size_t bytes) {
         return made;
       }
     }
-    // Lost races leave `made` unused when the winner holds the same text: an id and its text of waste.
+    // Lost races leave `made` unused when the winner holds the same text: an id and its text of
+    // waste.
     const auto id = static_cast<NameId>(seen);
     if ((seen >> 32 << 32) == tag && Same(id, text, bytes)) return id;
   }
@@ -200,7 +203,8 @@ bool NameTable::Init() noexcept {
 
 NameId NameTable::Intern(const char* text, size_t bytes) noexcept {
   if (text == nullptr) return kNone;
-  if (bytes > kMaxBytes) [[unlikely]] return InternLong(text, bytes);
+  if (bytes > kMaxBytes) [[unlikely]]
+    return InternLong(text, bytes);
   return InternBytes(text, bytes);
 }
 
@@ -211,7 +215,8 @@ NameId NameTable::InternText(const char* text) noexcept {
   if (known >= kFirst) [[likely]] {
     // Only whole texts without a NUL inside are hinted at, so equal as strings is equal.
     const char* there = table.entries[known].text.load(std::memory_order_acquire);
-    if (std::strcmp(there, text) == 0) [[likely]] return known;
+    if (std::strcmp(there, text) == 0) [[likely]]
+      return known;
   }
   const size_t bytes = std::strlen(text);
   const NameId id = Intern(text, bytes);

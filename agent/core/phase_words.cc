@@ -25,7 +25,8 @@ constinit PhaseWords* g_words = &inert_words;
 
 bool MapPhaseWords() {
   if (mapped_words == nullptr) {
-    void* page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page =
+        mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return false;
     // Kernels before 4.14 cannot wipe: a child would act on the parent's words, so stay inert.
     if (madvise(page, kPageBytes, MADV_WIPEONFORK) != 0) {

@@ -19,21 +19,22 @@ enum : uint32_t {
   kBitStepSource = 1,
   kBitRanges = 2,
   kBitCalls = 4,
-  kBitCountNames = 8,   // no step matched yet: count range names for the "most frequent" line
+  kBitCountNames = 8,  // no step matched yet: count range names for the "most frequent" line
 };
 
 struct PhaseWords {
-  std::atomic<uint32_t> alive{0};       // 1 in the process that mapped it; 0 in its children
+  std::atomic<uint32_t> alive{0};  // 1 in the process that mapped it; 0 in its children
   std::atomic<uint32_t> bits{0};
   // Written at steps and phase changes: on a line of their own, away from what every call reads.
-  alignas(64) std::atomic<uint32_t> wake{0};  // futex word of the thread `stepagent`: bumped, then woken
-  std::atomic<uint32_t> armed{0};       // futex word of a first active step: 1 once armed or given up
-  std::atomic<uint32_t> signals{0};     // toggles counted by the signal handler
-  std::atomic<uint32_t> gate_lock{0};   // step_gate.cc
+  alignas(64) std::atomic<uint32_t> wake{0};  // futex word of `stepagent`: bumped, then woken
+  std::atomic<uint32_t> armed{0};    // futex word of a first active step: 1 once armed or given up
+  std::atomic<uint32_t> signals{0};  // toggles counted by the signal handler
+  std::atomic<uint32_t> gate_lock{0};  // step_gate.cc
 };
 
-// Never null: points at a static all-zero (inert) page until MapPhaseWords succeeded. Hidden said here
-// too: the command line's -fvisibility covers definitions only, and a hot path would go through the GOT.
+// Never null: points at a static all-zero (inert) page until MapPhaseWords succeeded. Hidden said
+// here too: the command line's -fvisibility covers definitions only, and a hot path would go
+// through the GOT.
 extern PhaseWords* g_words [[gnu::visibility("hidden")]];
 
 // Maps the page and marks this process alive. False: stay inert. Called once per process life,
@@ -45,7 +46,8 @@ extern PhaseWords* g_words [[gnu::visibility("hidden")]];
 void BumpAndWake(std::atomic<uint32_t>* word) noexcept;
 // Wakes the word's waiters, and nothing else.
 void FutexWake(std::atomic<uint32_t>* word) noexcept;
-// Waits until `word` != `seen` or the deadline (ns from now, 0: no timeout). Raw futex; EINTR returns.
+// Waits until `word` != `seen` or the deadline (ns from now, 0: no timeout). Raw futex; EINTR
+// returns.
 void FutexWait(std::atomic<uint32_t>* word, uint32_t seen, uint64_t timeout_ns) noexcept;
 
 }  // namespace stepagent::core

@@ -140,9 +140,9 @@ void AddRing(const ThreadRing& ring, RingRegistry::Totals* to) {
 void ClearRing(ThreadRing* ring) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   ring->ring.Reset();
-  for (auto* count : {&ring->produced_launch, &ring->produced_sync, &ring->produced_nvtx,
-                      &ring->produced_memory, &ring->dropped_launch, &ring->dropped_sync,
-                      &ring->dropped_nvtx, &ring->dropped_memory}) {
+  for (auto* count :
+       {&ring->produced_launch, &ring->produced_sync, &ring->produced_nvtx, &ring->produced_memory,
+        &ring->dropped_launch, &ring->dropped_sync, &ring->dropped_nvtx, &ring->dropped_memory}) {
     count->store(0, kRelaxed);
   }
   ring->state.store(0, kRelaxed);
@@ -213,8 +213,8 @@ RingRegistry::Totals RingRegistry::totals() noexcept {
 
 void RingRegistry::ForgetAll() noexcept {
   // The parent's ring memory stays mapped: wiped, so it costs address space only, and a signal
-  // handler that forked in the middle of an append still finds it. A slot that was live stays out of
-  // use: the thread that forked may still point at it.
+  // handler that forked in the middle of an append still finds it. A slot that was live stays out
+  // of use: the thread that forked may still point at it.
   if (key_state.load(std::memory_order_relaxed) == 1) key_state.store(0, std::memory_order_relaxed);
   free_head.store(0, std::memory_order_relaxed);
   const uint32_t count = Count();

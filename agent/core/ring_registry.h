@@ -21,18 +21,18 @@ namespace stepagent::core {
 
 // Why 4096 and 256 MiB: 512 live threads at 384 KiB fit; beyond, records are dropped and counted.
 inline constexpr uint32_t kMaxRings = 4096;
-inline constexpr uint32_t kRingSlots = 8192;                 // 384 KiB: 4 ms at 2 M records/s
+inline constexpr uint32_t kRingSlots = 8192;  // 384 KiB: 4 ms at 2 M records/s
 inline constexpr size_t kMaxRingBytes = size_t{256} << 20;
 
 struct ThreadRing {
   SpscRing<Record> ring;
-  uint32_t index = 0;            // Threads.index on the wire, unique within the session
+  uint32_t index = 0;  // Threads.index on the wire, unique within the session
   uint32_t tid = 0;
-  char name[16] = {};            // comm when the ring was made
+  char name[16] = {};              // comm when the ring was made
   std::atomic<uint32_t> state{0};  // 0 free, 1 live, 2 owner exited (drain, then free)
-  bool announced = false;        // drainer's: thread row sent at least once
-  uint8_t exit_rounds = 0;       // owner's: passes of the thread's key destructors
-  uint32_t epoch = 0;            // of the session it belongs to; a revived child has another
+  bool announced = false;          // drainer's: thread row sent at least once
+  uint8_t exit_rounds = 0;         // owner's: passes of the thread's key destructors
+  uint32_t epoch = 0;              // of the session it belongs to; a revived child has another
   // Counts per activity kind of records appended or refused by this ring, written by the owner.
   std::atomic<uint64_t> produced_launch{0}, produced_sync{0}, produced_nvtx{0}, produced_memory{0};
   std::atomic<uint64_t> dropped_launch{0}, dropped_sync{0}, dropped_nvtx{0}, dropped_memory{0};
@@ -77,7 +77,7 @@ class RingRegistry {
     uint64_t produced_launch, produced_sync, produced_nvtx, produced_memory;
     uint64_t dropped_launch, dropped_sync, dropped_nvtx, dropped_memory;
   };
-  [[nodiscard]] static Totals totals() noexcept;   // live + reclaimed
+  [[nodiscard]] static Totals totals() noexcept;  // live + reclaimed
   // In a forked child before it revives, while the phase words are still inert: forget everything
   // of the parent.
   static void ForgetAll() noexcept;
@@ -94,24 +94,25 @@ class RingRegistry {
 // The one append used by hot path A: fills `record` by `fill(Record*)`, counts, drops when full.
 // Inlined always: as a call, `fill` would go through memory, a third of the path's instructions.
 template <typename Fill>
-[[gnu::always_inline]] inline void Append(RecordKind kind, CallClass call_class, Fill&& fill) noexcept {
+[[gnu::always_inline]] inline void Append(RecordKind kind, CallClass call_class,
+                                          Fill&& fill) noexcept {
   ThreadRing* ring = RingRegistry::Local();
   if (ring == nullptr) [[unlikely]] {
     RingRegistry::CountNoRing(kind, call_class);
     return;
   }
   const bool is_call = kind == RecordKind::kCall;
-  auto* produced = !is_call                               ? &ring->produced_nvtx
-                   : call_class == CallClass::kSync       ? &ring->produced_sync
-                   : call_class == CallClass::kAlloc      ? &ring->produced_memory
-                                                          : &ring->produced_launch;
+  auto* produced = !is_call                          ? &ring->produced_nvtx
+                   : call_class == CallClass::kSync  ? &ring->produced_sync
+                   : call_class == CallClass::kAlloc ? &ring->produced_memory
+                                                     : &ring->produced_launch;
   produced->store(produced->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   Record* slot = ring->ring.Reserve();
   if (slot == nullptr) [[unlikely]] {
-    auto* dropped = !is_call                               ? &ring->dropped_nvtx
-                    : call_class == CallClass::kSync       ? &ring->dropped_sync
-                    : call_class == CallClass::kAlloc      ? &ring->dropped_memory
-                                                           : &ring->dropped_launch;
+    auto* dropped = !is_call                          ? &ring->dropped_nvtx
+                    : call_class == CallClass::kSync  ? &ring->dropped_sync
+                    : call_class == CallClass::kAlloc ? &ring->dropped_memory
+                                                      : &ring->dropped_launch;
     dropped->store(dropped->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return;
   }

@@ -13,12 +13,18 @@ uint64_t Add(uint64_t a, uint64_t b) {
 
 const char* PhaseName(Phase phase) {
   switch (phase) {
-    case Phase::kIdle: return "idle";
-    case Phase::kWaiting: return "waiting";
-    case Phase::kWarmup: return "warmup";
-    case Phase::kActive: return "active";
-    case Phase::kFinishing: return "finishing";
-    case Phase::kDone: return "done";
+    case Phase::kIdle:
+      return "idle";
+    case Phase::kWaiting:
+      return "waiting";
+    case Phase::kWarmup:
+      return "warmup";
+    case Phase::kActive:
+      return "active";
+    case Phase::kFinishing:
+      return "finishing";
+    case Phase::kDone:
+      return "done";
   }
   return "idle";
 }

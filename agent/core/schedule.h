@@ -2,14 +2,20 @@
 // Schedule: torch.profiler's schedule as one pure function.
 //
 // Purpose: step number in, phase out. Nothing else in the agent knows the arithmetic.
-// Thread rule: pure. Failure rule: cannot fail; the values were checked when parsed.
+// Thread rule: pure.
+// Failure rule: cannot fail; the values were checked when parsed.
 #include <cstdint>
 
 namespace stepagent::core {
 
 // Values as in batch.proto's Phase.
 enum class Phase : uint8_t {
-  kIdle = 0, kWaiting = 1, kWarmup = 2, kActive = 3, kFinishing = 4, kDone = 5
+  kIdle = 0,
+  kWaiting = 1,
+  kWarmup = 2,
+  kActive = 3,
+  kFinishing = 4,
+  kDone = 5
 };
 [[nodiscard]] const char* PhaseName(Phase phase);
 
@@ -19,9 +25,9 @@ struct Schedule {
 };
 
 struct StepPlan {
-  Phase phase = Phase::kWaiting;   // kWaiting, kWarmup, kActive or kDone (never active again)
-  uint64_t cycle = 0;              // of warmup and active steps
-  bool is_last_active = false;     // the cycle's window ends with this step
+  Phase phase = Phase::kWaiting;  // kWaiting, kWarmup, kActive or kDone (never active again)
+  uint64_t cycle = 0;             // of warmup and active steps
+  bool is_last_active = false;    // the cycle's window ends with this step
   bool is_first_active = false;
   bool is_first_of_cycle = false;  // first warmup step, or first active one when warmup is 0
 };

@@ -79,7 +79,7 @@ class SpscRing {
  private:
   alignas(64) std::atomic<uint64_t> head_{0};
   uint64_t cached_tail_ = 0;
-  std::atomic<uint64_t> dropped_{0};   // written by the producer only
+  std::atomic<uint64_t> dropped_{0};  // written by the producer only
   T* items_ = nullptr;
   uint64_t mask_ = 0;
   alignas(64) std::atomic<uint64_t> tail_{0};

@@ -3,9 +3,9 @@
 //
 // Purpose: the step times before, in and after collection, for the report on our own cost; and the
 // usual distance of two steps, for the guess how long a wait will last.
-// Thread rule: under the gate's lock. Failure rule: cannot fail.
-// The first kKept steps are kept as they are; from then on each step replaces a random one with the
-// chance that keeps the sample uniform (reservoir sampling).
+// Thread rule: under the gate's lock.
+// Failure rule: cannot fail. The first kKept steps are kept as they are; from then on each step
+// replaces a random one with the chance that keeps the sample uniform (reservoir sampling).
 #include <algorithm>
 #include <cstdint>
 
@@ -36,8 +36,8 @@ class StepDurations {
       kept_[ended] = step;
       return;
     }
-    const auto place = static_cast<uint64_t>(
-        static_cast<unsigned __int128>(Random()) * ended_ >> 64);
+    const auto place =
+        static_cast<uint64_t>(static_cast<unsigned __int128>(Random()) * ended_ >> 64);
     if (place < StepGate::kKeptDurations) kept_[place] = step;
   }
   [[nodiscard]] uint64_t ended() const noexcept { return ended_; }

@@ -91,13 +91,20 @@ void OpenDueStep(Section* section, uint64_t ticks, uint32_t tid, bool may_hold) 
 
 const char* EndedName(Ended ended) {
   switch (ended) {
-    case Ended::kNone: return "";
-    case Ended::kSchedule: return "schedule";
-    case Ended::kSignal: return "signal";
-    case Ended::kRequest: return "request";
-    case Ended::kExit: return "exit";
-    case Ended::kLimit: return "limit";
-    case Ended::kError: return "error";
+    case Ended::kNone:
+      return "";
+    case Ended::kSchedule:
+      return "schedule";
+    case Ended::kSignal:
+      return "signal";
+    case Ended::kRequest:
+      return "request";
+    case Ended::kExit:
+      return "exit";
+    case Ended::kLimit:
+      return "limit";
+    case Ended::kError:
+      return "error";
   }
   return "";
 }

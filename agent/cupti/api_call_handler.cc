@@ -2,7 +2,9 @@
 // system call but one gettid on a thread's first call. One TLS access.
 #include "agent/cupti/api_call_handler.h"
 
-#include <cupti.h>
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_version.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -5,7 +5,9 @@
 // what they do then. Types newer than the oldest headers we build against are spelled out here.
 // Thread rule: filled once under the loader gate, read-only afterwards.
 // Failure rule: Fill names the first required symbol that is missing.
-#include <cupti.h>
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_version.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,9 @@
 //
 // Purpose: noexcept shims from the vendor's callbacks to the handlers; nothing else.
 // Thread rule: any thread, also under CUPTI's locks. Failure rule: cannot fail.
-#include <cupti.h>
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_version.h>
 
 #include <cstdint>
 

@@ -58,25 +58,25 @@ struct KindSpec {
   KindRole role;
   const char* name;
   uint16_t minimum_bytes;  // the oldest layout whose fields lie where ours are read
-  uint16_t newest_bytes;   // the longest layout known (reference: CUPTI 11.2 to 13.0 update 1)
+  uint16_t newest_bytes;   // the longest layout known, measured on CUPTI 11.2 to 13.5
 };
 
 // In the order of enabling. CONCURRENT_KERNEL and never KERNEL: that one serialises the device.
 inline constexpr KindSpec kKinds[] = {
-    {kKindDevice, kActivityNone, KindRole::kInventory, "DEVICE", 144, 184},
-    {kKindContext, kActivityNone, KindRole::kInventory, "CONTEXT", 16, 32},
+    {kKindDevice, kActivityNone, KindRole::kInventory, "DEVICE", 144, 192},
+    {kKindContext, kActivityNone, KindRole::kInventory, "CONTEXT", 16, 40},
     {kKindStream, kActivityNone, KindRole::kInventory, "STREAM", 24, 24},
-    {kKindConcurrentKernel, kActivityKernel, KindRole::kMain, "CONCURRENT_KERNEL", 144, 216},
+    {kKindConcurrentKernel, kActivityKernel, KindRole::kMain, "CONCURRENT_KERNEL", 144, 248},
     {kKindGraphTrace, kActivityKernel, KindRole::kGraphLevel, "GRAPH_TRACE", 48, 56},
-    {kKindMemcpy, kActivityMemcpy, KindRole::kMain, "MEMCPY", 64, 96},
+    {kKindMemcpy, kActivityMemcpy, KindRole::kMain, "MEMCPY", 64, 112},
     {kKindMemcpyPeer, kActivityMemcpy, KindRole::kExtra, "MEMCPY2", 72, 96},
-    {kKindMemset, kActivityMemset, KindRole::kMain, "MEMSET", 64, 88},
+    {kKindMemset, kActivityMemset, KindRole::kMain, "MEMSET", 64, 104},
     {kKindSync, kActivitySync, KindRole::kMain, "SYNCHRONIZATION", 40, 56},
     {kKindOverhead, kActivityOverhead, KindRole::kMain, "OVERHEAD", 40, 56},
     {kKindMemory2, kActivityMemory, KindRole::kMain, "MEMORY2", 112, 128},
 };
 // Decoded like CONCURRENT_KERNEL when another client switched it on; never enabled by us.
 inline constexpr KindSpec kSerialKernel = {kKindKernel, kActivityKernel, KindRole::kExtra, "KERNEL",
-                                           144,         216};
+                                           144,         248};
 
 }  // namespace stepagent::cupti

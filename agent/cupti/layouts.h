@@ -2,8 +2,9 @@
 // Layouts: how long the loaded library's records are, by its own iterator.
 //
 // Purpose: one binary for CUPTI 11.2 to 13.x and later. Record families grow at their end only
-// (measured, 11.2 to 13.0), so a field is there when the record is long enough for it; the iterator
-// works without a driver, so lengths are known before the first record.
+// (measured and read in the headers, 11.2 to 13.5), so a field is there when the record is long enough for it. The iterator needs no
+// device, so lengths are known before the first record. It must not be asked where no libcuda is
+// mapped: 13.2 recurses until the stack ends there, 13.5 refuses.
 // Thread rule: Calibrate once, then read-only. Failure rule: a kind the library does not know has
 // length 0; one shorter than its family's minimum is not decoded.
 #include <cstdint>

@@ -23,9 +23,6 @@ enum : uint32_t {  // batch.proto Activity
 // above any ring's.
 constexpr uint32_t kThreadWithoutRing = 0x80000000;
 
-struct ThreadKey {
-  uint64_t index;
-};
 struct ThreadRow {
   uint32_t index, tid;
   char name[16];
@@ -55,7 +52,7 @@ struct BatchBuilder::Columns {
   RecordColumns records;
   GateRows gate;
   DeviceRows devices;
-  Dictionary<ThreadKey> thread_index;
+  Dictionary<1> thread_index;
   std::vector<ThreadRow> threads;
   std::vector<std::string> notes, reports;   // encoded messages
   BatchContent content;
@@ -93,7 +90,7 @@ void BatchBuilder::Columns::DeclareName(core::NameId id) {
 
 void BatchBuilder::Columns::DeclareThread(uint32_t index, uint32_t tid, std::string_view name) {
   bool is_new;
-  thread_index.Find(ThreadKey{index}, &is_new);
+  thread_index.Find({index}, &is_new);
   if (!is_new) return;
   ThreadRow row{.index = index, .tid = tid, .name = {}};
   name.copy(row.name, sizeof row.name - 1);

@@ -64,17 +64,14 @@ uint32_t DeviceColumns::AddShared(const Activity& activity) {
 core::NameId KernelColumns::Add(const core::KernelActivity& k) {
   const uint32_t row = AddShared(k);
   graph_node_id.Add(row, k.graph_node_id);
-  const ShapeKey key{.name = k.name,
-                     .grid = {k.grid[0], k.grid[1], k.grid[2]},
-                     .block = {k.block[0], k.block[1], k.block[2]},
-                     .registers_per_thread = k.registers_per_thread,
-                     .static_shared_bytes = k.static_shared_bytes,
-                     .dynamic_shared_bytes = k.dynamic_shared_bytes,
-                     .cluster = {k.cluster[0], k.cluster[1], k.cluster[2]},
-                     .local_bytes_per_thread = k.local_bytes_per_thread,
-                     .unused = {}};
   bool is_new;
-  shape.Add(row, shapes.Find(key, &is_new));
+  shape.Add(row, shapes.Find({Pair(k.name, k.grid[0]), Pair(k.grid[1], k.grid[2]),
+                              Pair(k.block[0], k.block[1]),
+                              Pair(k.block[2], k.registers_per_thread),
+                              Pair(k.static_shared_bytes, k.dynamic_shared_bytes),
+                              Pair(k.cluster[0], k.cluster[1]),
+                              Pair(k.cluster[2], k.local_bytes_per_thread)},
+                             &is_new));
   return is_new ? k.name : 0;
 }
 

@@ -36,31 +36,21 @@ struct RangeColumns {
   void Write(BatchWriter* batch) const;
 };
 
-// Everything about a kernel that repeats: 15 numbers, padded to whole words.
-struct ShapeKey {
-  uint32_t name;
-  uint32_t grid[3], block[3];
-  uint32_t registers_per_thread, static_shared_bytes, dynamic_shared_bytes;
-  uint32_t cluster[3];
-  uint32_t local_bytes_per_thread;
-  uint32_t unused[2];
-};
-static_assert(sizeof(ShapeKey) == 64);
-static_assert(sizeof(core::DeviceLane) == 24);
-
 class LaneDictionary {
  public:
   uint32_t Find(const core::DeviceLane& lane) {
     bool is_new;
-    return keys_.Find(lane, &is_new);
+    return keys_.Find({Pair(static_cast<uint32_t>(lane.device), lane.context), lane.stream,
+                       Pair(lane.channel, lane.channel_type)},
+                      &is_new);
   }
   template <typename Message>
   void Write(protozero::pbf_builder<Message>* parent) const;
-  [[nodiscard]] size_t bytes() const { return keys_.keys().size() * 12; }
+  [[nodiscard]] size_t bytes() const { return keys_.size() * size_t{12}; }
   void Clear() { keys_.Clear(); }
 
  private:
-  Dictionary<core::DeviceLane> keys_;
+  Dictionary<3> keys_;
 };
 
 // What all device records share. Impossible stamps are marked and kept (DeviceFlag).
@@ -77,7 +67,8 @@ struct DeviceColumns {
 };
 
 struct KernelColumns : DeviceColumns {
-  Dictionary<ShapeKey> shapes;
+  // Everything about a kernel that repeats: 14 numbers, in the order of the Shapes message.
+  Dictionary<7> shapes;
   Column shape;
 
   // The name when the shape is new in this batch (to be declared), else 0.

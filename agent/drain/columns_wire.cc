@@ -188,31 +188,32 @@ void WriteDevice(BatchWriter* batch, wire::Batch field, const C& columns) {
   WriteColumns(&message, columns);
 }
 
-void WriteShapes(protozero::pbf_builder<wire::Kernels>* kernels, const Dictionary<ShapeKey>& keys) {
+void WriteShapes(protozero::pbf_builder<wire::Kernels>* kernels, const Dictionary<7>& shapes) {
   using enum wire::Shapes;
   protozero::pbf_builder<wire::Shapes> message(*kernels, wire::Kernels::shapes);
-  const auto total = static_cast<uint32_t>(keys.keys().size());
-  message.add_uint32(count, total);
+  message.add_uint32(count, shapes.size());
   Column column;
-  const auto put = [&](wire::Shapes field, auto&& value_of) {
+  const auto put = [&](wire::Shapes field, size_t word, uint32_t (*half)(uint64_t)) {
     column.Clear();
-    for (uint32_t row = 0; row < total; ++row) column.Add(row, value_of(keys.keys()[row]));
+    for (uint32_t row = 0; row < shapes.size(); ++row) {
+      column.Add(row, half(shapes.keys()[row][word]));
+    }
     WriteColumn(&message, field, column);
   };
-  put(name, [](const ShapeKey& k) { return k.name; });
-  put(grid_x, [](const ShapeKey& k) { return k.grid[0]; });
-  put(grid_y, [](const ShapeKey& k) { return k.grid[1]; });
-  put(grid_z, [](const ShapeKey& k) { return k.grid[2]; });
-  put(block_x, [](const ShapeKey& k) { return k.block[0]; });
-  put(block_y, [](const ShapeKey& k) { return k.block[1]; });
-  put(block_z, [](const ShapeKey& k) { return k.block[2]; });
-  put(registers_per_thread, [](const ShapeKey& k) { return k.registers_per_thread; });
-  put(static_shared_bytes, [](const ShapeKey& k) { return k.static_shared_bytes; });
-  put(dynamic_shared_bytes, [](const ShapeKey& k) { return k.dynamic_shared_bytes; });
-  put(cluster_x, [](const ShapeKey& k) { return k.cluster[0]; });
-  put(cluster_y, [](const ShapeKey& k) { return k.cluster[1]; });
-  put(cluster_z, [](const ShapeKey& k) { return k.cluster[2]; });
-  put(local_bytes_per_thread, [](const ShapeKey& k) { return k.local_bytes_per_thread; });
+  put(name, 0, Low);
+  put(grid_x, 0, High);
+  put(grid_y, 1, Low);
+  put(grid_z, 1, High);
+  put(block_x, 2, Low);
+  put(block_y, 2, High);
+  put(block_z, 3, Low);
+  put(registers_per_thread, 3, High);
+  put(static_shared_bytes, 4, Low);
+  put(dynamic_shared_bytes, 4, High);
+  put(cluster_x, 5, Low);
+  put(cluster_y, 5, High);
+  put(cluster_z, 6, Low);
+  put(local_bytes_per_thread, 6, High);
 }
 
 }  // namespace
@@ -221,19 +222,21 @@ template <typename Message>
 void LaneDictionary::Write(protozero::pbf_builder<Message>* parent) const {
   using enum wire::Lanes;
   protozero::pbf_builder<wire::Lanes> message(*parent, Message::lanes);
-  const auto total = static_cast<uint32_t>(keys_.keys().size());
-  message.add_uint32(count, total);
+  message.add_uint32(count, keys_.size());
   Column column;
   const auto put = [&](wire::Lanes field, auto&& value_of) {
     column.Clear();
-    for (uint32_t row = 0; row < total; ++row) column.Add(row, value_of(keys_.keys()[row]));
+    for (uint32_t row = 0; row < keys_.size(); ++row) column.Add(row, value_of(keys_.keys()[row]));
     WriteColumn(&message, field, column);
   };
-  put(device, [](const core::DeviceLane& l) { return protozero::encode_zigzag64(l.device); });
-  put(context, [](const core::DeviceLane& l) { return l.context; });
-  put(stream, [](const core::DeviceLane& l) { return l.stream; });
-  put(channel, [](const core::DeviceLane& l) { return l.channel; });
-  put(channel_type, [](const core::DeviceLane& l) { return l.channel_type; });
+  using Key = Dictionary<3>::Key;
+  put(device, [](const Key& k) {
+    return protozero::encode_zigzag64(static_cast<int32_t>(Low(k[0])));
+  });
+  put(context, [](const Key& k) { return High(k[0]); });
+  put(stream, [](const Key& k) { return k[1]; });
+  put(channel, [](const Key& k) { return Low(k[2]); });
+  put(channel_type, [](const Key& k) { return High(k[2]); });
 }
 
 void CallColumns::Write(BatchWriter* batch) const {
@@ -283,7 +286,7 @@ uint32_t RecordColumns::count() const {
 size_t RecordColumns::bytes() const {
   return BytesOf(calls) + BytesOf(kernels) + BytesOf(memcpys) + BytesOf(memsets) + BytesOf(syncs) +
          BytesOf(graph_launches) + BytesOf(ranges) + BytesOf(overheads) + BytesOf(memories) +
-         BytesOf(clock_samples) + kernels.shapes.keys().size() * 24 + kernels.lanes.bytes() +
+         BytesOf(clock_samples) + kernels.shapes.size() * 24 + kernels.lanes.bytes() +
          memcpys.lanes.bytes() + memsets.lanes.bytes() + graph_launches.lanes.bytes();
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 // HOT PATH A. EventText: the string kinds of NVTX under one shape.
 //
-// Purpose: a handler is written once for plain, wide and registered strings; which one it is is known
-// where the function table is entered, or from the attributes' message type.
-// Thread rule: values on the caller's stack. Failure rule: what cannot be read is "no name".
+// Purpose: a handler is written once for plain, wide and registered strings; which one it is is
+// known where the function table is entered, or from the attributes' message type.
+// Thread rule: values on the caller's stack.
+// Failure rule: what cannot be read is "no name".
 #include <cstddef>
 #include <cstdint>
 
@@ -20,9 +21,7 @@ namespace stepagent::nvtx {
 
 struct PlainText {
   const char* text;
-  [[nodiscard]] core::NameId Intern() const noexcept {
-    return core::NameTable::InternText(text);
-  }
+  [[nodiscard]] core::NameId Intern() const noexcept { return core::NameTable::InternText(text); }
   [[nodiscard]] bool MayMatch(const StepPattern& pattern) const noexcept {
     return pattern.MayMatch(text);
   }
@@ -85,11 +84,14 @@ template <typename Use>
 inline auto WithText(const nvtxEventAttributes_t* event, Use&& use) noexcept {
   if (HasField(event, offsetof(nvtxEventAttributes_t, message) + sizeof(event->message))) {
     switch (event->messageType) {
-      case NVTX_MESSAGE_TYPE_ASCII: return use(PlainText{event->message.ascii});
-      case NVTX_MESSAGE_TYPE_UNICODE: return use(WideText{event->message.unicode});
+      case NVTX_MESSAGE_TYPE_ASCII:
+        return use(PlainText{event->message.ascii});
+      case NVTX_MESSAGE_TYPE_UNICODE:
+        return use(WideText{event->message.unicode});
       case NVTX_MESSAGE_TYPE_REGISTERED:
         return use(KnownText{StringOfHandle(event->message.registered)});
-      default: break;
+      default:
+        break;
     }
   }
   return use(KnownText{core::kNoName});

@@ -2,7 +2,8 @@
 // GivenNames: what the application called its threads and categories.
 //
 // Purpose: keep them for whoever writes rows; NVTX gives them once, in any phase.
-// Thread rule: any thread, lock-free. Failure rule: a full table forgets the name.
+// Thread rule: any thread, lock-free.
+// Failure rule: a full table forgets the name.
 #include <cstdint>
 
 #include "agent/core/name_table.h"

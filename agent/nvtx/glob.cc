@@ -51,7 +51,8 @@ void Glob::Compile(std::string_view pattern, void* memory) noexcept {
 bool Glob::Matches(const char* text) const noexcept {
   if (words_ != 1) return Matches(std::string_view(text));
   uint64_t active = 1;
-  for (; *text != '\0' && active != 0; ++text) active = Step(active, static_cast<unsigned char>(*text));
+  for (; *text != '\0' && active != 0; ++text)
+    active = Step(active, static_cast<unsigned char>(*text));
   return (active & Bit(last_)) != 0;
 }
 

@@ -6,8 +6,9 @@
 // Thread rule: Compile once, then read-only; a matcher is on its caller's stack.
 // Failure rule: a pattern of more than kMaxTokens characters besides `*` never matches.
 //
-// State i is active when the first i tokens have matched. A star before token i keeps state i active;
-// a `?` matches a whole UTF-8 character, so the state behind it stays active over continuation bytes.
+// State i is active when the first i tokens have matched. A star before token i keeps state i
+// active; a `?` matches a whole UTF-8 character, so the state behind it stays active over
+// continuation bytes.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -22,7 +23,7 @@ class Glob {
   // Bytes of tables a pattern needs, and the same tables filled at `memory` (zeroed, 8-aligned).
   [[nodiscard]] static size_t TableBytes(std::string_view pattern) noexcept;
   void Compile(std::string_view pattern, void* memory) noexcept;
-  [[nodiscard]] bool Matches(const char* text) const noexcept;      // NUL-terminated
+  [[nodiscard]] bool Matches(const char* text) const noexcept;  // NUL-terminated
   [[nodiscard]] bool Matches(std::string_view text) const noexcept;
 
   // Fed a byte at a time, for text that is converted on the way.
@@ -45,8 +46,8 @@ class Glob {
     return next;
   }
 
-  uint32_t words_ = 0;        // 0: never matches
-  uint32_t last_ = 0;         // the accepting state
+  uint32_t words_ = 0;           // 0: never matches
+  uint32_t last_ = 0;            // the accepting state
   uint64_t* accepts_ = nullptr;  // [word * 256 + byte]: states whose token takes the byte
   uint64_t* stays_ = nullptr;    // states with a star before their token
   uint64_t* skips_ = nullptr;    // states right behind a `?`

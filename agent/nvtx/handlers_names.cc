@@ -70,12 +70,18 @@ void PutCoreNames(const Slots& slots) noexcept {
 }
 
 void PutCore2Names(const Slots& slots) noexcept {
-  slots.Put<nvtxDomainResourceCreate_impl_fntype>(NVTX_CBID_CORE2_DomainResourceCreate, OnResourceCreate);
-  slots.Put<nvtxDomainResourceDestroy_impl_fntype>(NVTX_CBID_CORE2_DomainResourceDestroy, OnResourceDestroy);
-  slots.Put<nvtxDomainNameCategoryA_impl_fntype>(NVTX_CBID_CORE2_DomainNameCategoryA, OnDomainNameCategoryA);
-  slots.Put<nvtxDomainNameCategoryW_impl_fntype>(NVTX_CBID_CORE2_DomainNameCategoryW, OnDomainNameCategoryW);
-  slots.Put<nvtxDomainRegisterStringA_impl_fntype>(NVTX_CBID_CORE2_DomainRegisterStringA, OnRegisterStringA);
-  slots.Put<nvtxDomainRegisterStringW_impl_fntype>(NVTX_CBID_CORE2_DomainRegisterStringW, OnRegisterStringW);
+  slots.Put<nvtxDomainResourceCreate_impl_fntype>(NVTX_CBID_CORE2_DomainResourceCreate,
+                                                  OnResourceCreate);
+  slots.Put<nvtxDomainResourceDestroy_impl_fntype>(NVTX_CBID_CORE2_DomainResourceDestroy,
+                                                   OnResourceDestroy);
+  slots.Put<nvtxDomainNameCategoryA_impl_fntype>(NVTX_CBID_CORE2_DomainNameCategoryA,
+                                                 OnDomainNameCategoryA);
+  slots.Put<nvtxDomainNameCategoryW_impl_fntype>(NVTX_CBID_CORE2_DomainNameCategoryW,
+                                                 OnDomainNameCategoryW);
+  slots.Put<nvtxDomainRegisterStringA_impl_fntype>(NVTX_CBID_CORE2_DomainRegisterStringA,
+                                                   OnRegisterStringA);
+  slots.Put<nvtxDomainRegisterStringW_impl_fntype>(NVTX_CBID_CORE2_DomainRegisterStringW,
+                                                   OnRegisterStringW);
   slots.Put<nvtxDomainCreateA_impl_fntype>(NVTX_CBID_CORE2_DomainCreateA, OnDomainCreateA);
   slots.Put<nvtxDomainCreateW_impl_fntype>(NVTX_CBID_CORE2_DomainCreateW, OnDomainCreateW);
   slots.Put<nvtxDomainDestroy_impl_fntype>(NVTX_CBID_CORE2_DomainDestroy, OnDomainDestroy);

@@ -1,7 +1,7 @@
 // HOT PATH A. Ranges and marks.
 //
-// Idle, a push is: the thread's block (one TLS load), its depth, one look at the phase words and, with
-// a step source, the first byte of the name. All else is out of line.
+// Idle, a push is: the thread's block (one TLS load), its depth, one look at the phase words and,
+// with a step source, the first byte of the name. All else is out of line.
 #include <atomic>
 
 #include "agent/core/clock.h"
@@ -90,7 +90,8 @@ template <typename Text, typename Style, typename BeginStep>
   Record(kind, range_id, name, domain, style.Get());
 }
 
-// --- push and pop ---------------------------------------------------------------------------------
+// --- push and pop
+// ---------------------------------------------------------------------------------
 
 template <typename Text, typename Style>
 [[gnu::noinline]] int PushBusy(ThreadBlock* block, NameId domain, uint32_t level, Text text,
@@ -107,8 +108,10 @@ template <typename Text, typename Style>
   ThreadBlock* block = LocalBlock();
   uint32_t* depth = block == nullptr ? nullptr : MakeDepth(block, domain);
   uint32_t level = 0;
-  if (depth != nullptr) [[likely]] level = (*depth)++;
-  if (IsIdle(text)) [[likely]] return static_cast<int>(level);
+  if (depth != nullptr) [[likely]]
+    level = (*depth)++;
+  if (IsIdle(text)) [[likely]]
+    return static_cast<int>(level);
   return PushBusy(block, domain, level, text, style);
 }
 
@@ -130,13 +133,16 @@ template <typename Text, typename Style>
 [[gnu::always_inline]] inline int Pop(NameId domain) noexcept {
   ThreadBlock* block = ExistingBlock();
   uint32_t* depth = block == nullptr ? nullptr : FindDepth(block, domain);
-  if (depth == nullptr || *depth == 0) [[unlikely]] return PopNothing();
+  if (depth == nullptr || *depth == 0) [[unlikely]]
+    return PopNothing();
   const uint32_t level = --*depth;
-  if (((Bits() & kBitRanges) | block->step_depth) == 0) [[likely]] return static_cast<int>(level);
+  if (((Bits() & kBitRanges) | block->step_depth) == 0) [[likely]]
+    return static_cast<int>(level);
   return PopBusy(block, domain, level);
 }
 
-// --- start and end --------------------------------------------------------------------------------
+// --- start and end
+// --------------------------------------------------------------------------------
 
 template <typename Text, typename Style>
 [[gnu::noinline]] void StartBusy(uint64_t id, NameId domain, Text text, Style style) noexcept {
@@ -166,7 +172,8 @@ inline void Mark(NameId domain, Text text, Style style) noexcept {
   Record(RecordKind::kMark, 0, text.Intern(), domain, style.Get());
 }
 
-// --- the table's functions ------------------------------------------------------------------------
+// --- the table's functions
+// ------------------------------------------------------------------------
 
 int PushEvent(NameId domain, const nvtxEventAttributes_t* event) noexcept {
   const StyleIn style{event};
@@ -194,7 +201,9 @@ nvtxRangeId_t OnStartW(const wchar_t* text) noexcept {
   return StartRange(core::kNoName, WideText{text}, NoStyle{});
 }
 void OnEnd(nvtxRangeId_t id) noexcept { EndRange(core::kNoName, id); }
-int OnPushEx(const nvtxEventAttributes_t* event) noexcept { return PushEvent(core::kNoName, event); }
+int OnPushEx(const nvtxEventAttributes_t* event) noexcept {
+  return PushEvent(core::kNoName, event);
+}
 int OnPushA(const char* text) noexcept { return Push(core::kNoName, PlainText{text}, NoStyle{}); }
 int OnPushW(const wchar_t* text) noexcept { return Push(core::kNoName, WideText{text}, NoStyle{}); }
 int OnPop() noexcept { return Pop(core::kNoName); }
@@ -240,7 +249,8 @@ void PutCoreRanges(const Slots& slots) noexcept {
 
 void PutCore2Ranges(const Slots& slots) noexcept {
   slots.Put<nvtxDomainMarkEx_impl_fntype>(NVTX_CBID_CORE2_DomainMarkEx, OnDomainMarkEx);
-  slots.Put<nvtxDomainRangeStartEx_impl_fntype>(NVTX_CBID_CORE2_DomainRangeStartEx, OnDomainStartEx);
+  slots.Put<nvtxDomainRangeStartEx_impl_fntype>(NVTX_CBID_CORE2_DomainRangeStartEx,
+                                                OnDomainStartEx);
   slots.Put<nvtxDomainRangeEnd_impl_fntype>(NVTX_CBID_CORE2_DomainRangeEnd, OnDomainEnd);
   slots.Put<nvtxDomainRangePushEx_impl_fntype>(NVTX_CBID_CORE2_DomainRangePushEx, OnDomainPushEx);
   slots.Put<nvtxDomainRangePop_impl_fntype>(NVTX_CBID_CORE2_DomainRangePop, OnDomainPop);

@@ -20,7 +20,8 @@ constinit std::atomic<uint64_t> attached{0};
 Slots SlotsOf(const NvtxExportTableCallbacks& callbacks, NvtxCallbackModule module) {
   Slots slots{nullptr, 0};
   unsigned int size = 0;
-  if (callbacks.GetModuleFunctionTable(module, &slots.table, &size) == 0 || slots.table == nullptr) {
+  if (callbacks.GetModuleFunctionTable(module, &slots.table, &size) == 0 ||
+      slots.table == nullptr) {
     return slots;
   }
   slots.size = size;

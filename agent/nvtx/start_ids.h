@@ -1,14 +1,15 @@
 #pragma once
 // HOT PATH A. Ids of start/end ranges.
 //
-// Purpose: ids unique in the process without a counter that all threads share: the thread's block and
-// the block's own count. Ends that come twice or were never started are told from good ones.
+// Purpose: ids unique in the process without a counter that all threads share: the thread's block
+// and the block's own count. Ends that come twice or were never started are told from good ones.
 // Thread rule: NextStartId on the block's thread; TakeStart on any thread.
-// Failure rule: of one thread's starts the latest 63 are tracked; an older one's end is taken on trust.
+// Failure rule: of one thread's starts the latest 63 are tracked; an older one's end is taken on
+// trust.
 //
 // An id is (block + 1) << kSequenceBits | sequence, sequence from 1: never 0. Word 0 of a block's
-// start words is its count, which outlives the thread so that no id comes twice; word 1 + n holds the
-// latest sequence s with s % 63 == n as s << 1 | ended.
+// start words is its count, which outlives the thread so that no id comes twice; word 1 + n holds
+// the latest sequence s with s % 63 == n as s << 1 | ended.
 #include <atomic>
 #include <cstdint>
 

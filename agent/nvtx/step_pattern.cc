@@ -86,9 +86,10 @@ bool StepPattern::MatchesWide(const wchar_t* text) const noexcept {
            matcher.IsMatch();
   }
   const char* at = text_;
-  return ForEachByte(text, [&at](unsigned char byte) {
-           return *at != '\0' && static_cast<unsigned char>(*at++) == byte;
-         }) &&
+  return ForEachByte(text,
+                     [&at](unsigned char byte) {
+                       return *at != '\0' && static_cast<unsigned char>(*at++) == byte;
+                     }) &&
          *at == '\0';
 }
 

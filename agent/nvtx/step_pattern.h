@@ -1,11 +1,12 @@
 #pragma once
 // HOT PATH A. StepPattern: is this text, in this domain, a step?
 //
-// Purpose: match by content for every string kind. Idle, a plain string is compared and falls out at
-// its first byte nearly always; an interned name is one comparison of ids (exact) or one memo (glob).
+// Purpose: match by content for every string kind. Idle, a plain string is compared and falls out
+// at its first byte nearly always; an interned name is one comparison of ids (exact) or one memo
+// (glob).
 // Thread rule: a pattern is immutable once published; Current() on any thread.
-// Failure rule: no memory for a pattern: no step matches, and the last one stays unpublished.
-// A pattern is never freed: a reader may hold it, and a person sets few.
+// Failure rule: no memory for a pattern: no step matches. A pattern is never freed: a
+// reader may hold it, and a person sets few.
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -47,12 +48,12 @@ class StepPattern {
   static std::atomic<const StepPattern*> current_ [[gnu::visibility("hidden")]];
 
   bool is_glob_ = false;
-  bool any_first_ = false;    // the pattern begins with a wildcard, or is empty
+  bool any_first_ = false;  // the pattern begins with a wildcard, or is empty
   bool any_domain_ = false;
   char first_ = '\0';
   core::NameId name_ = core::kNoName;
   core::NameId domain_ = core::kNoName;
-  uint32_t memo_mark_ = 0;    // tells this pattern's memos from older ones'
+  uint32_t memo_mark_ = 0;  // tells this pattern's memos from older ones'
   const char* text_ = "";
   const char* domain_text_ = "";
   Glob glob_;

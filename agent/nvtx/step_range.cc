@@ -15,7 +15,8 @@ namespace {
 using core::HostClock;
 
 constinit std::atomic<void (*)()> revive_hook{nullptr};
-// Id of the start/end range that is the open step; 0 none. Read by every end, written by steps only.
+// Id of the start/end range that is the open step; 0 none. Read by every end, written by steps
+// only.
 alignas(64) constinit std::atomic<uint64_t> start_step{0};
 
 bool IsAlive() { return core::g_words->alive.load(std::memory_order_relaxed) != 0; }

@@ -3,7 +3,8 @@
 //
 // Purpose: open a step for a push or a start, end it when exactly that range ends, and let a forked
 // child revive.
-// Thread rule: any application thread. Failure rule: a range that opens no step is an ordinary one.
+// Thread rule: any application thread.
+// Failure rule: a range that opens no step is an ordinary one.
 #include <cstdint>
 
 #include "agent/core/name_table.h"

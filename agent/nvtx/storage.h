@@ -1,8 +1,8 @@
 #pragma once
 // Storage: every table of nvtx/, reserved in one mapping.
 //
-// Purpose: handlers never allocate: what they need is address space reserved at the first Attach and
-// touched page by page.
+// Purpose: handlers never allocate: what they need is address space reserved at the first Attach
+// and touched page by page.
 // Thread rule: Init from any thread, any number of times; the tables by their own rules.
 // Failure rule: Init false leaves NVTX without a tool (Attach says 0).
 #include <atomic>
@@ -21,20 +21,21 @@ inline constexpr uint32_t kGivenNames = 4096;
 
 struct ThreadBlock;
 struct SeenSlot {
-  std::atomic<uint64_t> key;    // 0 empty
+  std::atomic<uint64_t> key;  // 0 empty
   std::atomic<uint64_t> count;
 };
 struct GivenName {
-  std::atomic<uint64_t> key;    // 0 empty
+  std::atomic<uint64_t> key;  // 0 empty
   std::atomic<core::NameId> name;
 };
 
 struct Storage {
   ThreadBlock* blocks = nullptr;
-  std::atomic<uint32_t>* next_block = nullptr;   // free list links, by block
-  std::atomic<uint64_t>* starts = nullptr;       // kStartWords per block, see start_ids.h
-  std::atomic<uint32_t>* string_memo = nullptr;  // by NameId; a registered string's handle points here
-  char* domain_base = nullptr;                   // by NameId; a domain's handle points here
+  std::atomic<uint32_t>* next_block = nullptr;  // free list links, by block
+  std::atomic<uint64_t>* starts = nullptr;      // kStartWords per block, see start_ids.h
+  std::atomic<uint32_t>* string_memo =
+      nullptr;                  // by NameId; a registered string's handle points here
+  char* domain_base = nullptr;  // by NameId; a domain's handle points here
   SeenSlot* seen = nullptr;
   GivenName* given = nullptr;
 };
@@ -48,8 +49,8 @@ void WipeSeen() noexcept;
 inline constexpr uintptr_t kDomainStride = 8;
 inline void* HandleOfString(core::NameId name) noexcept { return &g_storage.string_memo[name]; }
 inline core::NameId StringOfHandle(const void* handle) noexcept {
-  const auto offset = reinterpret_cast<uintptr_t>(handle) -
-                      reinterpret_cast<uintptr_t>(g_storage.string_memo);
+  const auto offset =
+      reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(g_storage.string_memo);
   const uintptr_t id = offset / sizeof(uint32_t);
   return id < core::kMaxNames ? static_cast<core::NameId>(id) : core::kNoName;
 }

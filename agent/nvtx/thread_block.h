@@ -4,11 +4,11 @@
 // Purpose: push and pop return the true depth always, so the depth per domain is kept even while
 // nothing is recorded; and the depth at which this thread's range is the open step.
 // Thread rule: a block belongs to the thread whose TLS pointer names it.
-// Failure rule: no block left: LocalBlock is nullptr for the rest of the thread's life, depths read 0,
-// and the thread is counted once.
+// Failure rule: no block left: LocalBlock is nullptr for the rest of the thread's life, depths read
+// 0, and the thread is counted once.
 //
-// Invariants: 1. A slot with depth 0 may be given to another domain, so a thread spills only while more
-// than kSlots named domains have a range open on it. 2. A domain is in one slot at most.
+// Invariants: 1. A slot with depth 0 may be given to another domain, so a thread spills only while
+// more than kSlots named domains have a range open on it. 2. A domain is in one slot at most.
 #include <cstdint>
 
 #include "agent/core/name_table.h"
@@ -25,9 +25,9 @@ struct alignas(64) ThreadBlock {
   static constexpr uint32_t kSlots = 6;
 
   uint32_t default_depth;
-  uint32_t step_depth;          // depth + 1 of the range that is the open step; 0 none
+  uint32_t step_depth;  // depth + 1 of the range that is the open step; 0 none
   core::NameId step_domain;
-  uint32_t spill;               // index + 1 of a SpillBlock; 0 none
+  uint32_t spill;  // index + 1 of a SpillBlock; 0 none
   DomainDepth slots[kSlots];
 };
 static_assert(sizeof(ThreadBlock) == 64);
@@ -35,7 +35,7 @@ static_assert(sizeof(ThreadBlock) == 64);
 struct alignas(64) SpillBlock {
   static constexpr uint32_t kSlots = 7;
   DomainDepth slots[kSlots];
-  uint32_t next;                // index + 1
+  uint32_t next;  // index + 1
   uint32_t unused;
 };
 static_assert(sizeof(SpillBlock) == sizeof(ThreadBlock));
@@ -48,7 +48,8 @@ inline ThreadBlock* const kNoBlock = reinterpret_cast<ThreadBlock*>(1);
 [[nodiscard]] ThreadBlock* TakeBlock() noexcept;
 [[nodiscard]] inline ThreadBlock* LocalBlock() noexcept {
   ThreadBlock* block = t_block;
-  if (reinterpret_cast<uintptr_t>(block) > 1) [[likely]] return block;
+  if (reinterpret_cast<uintptr_t>(block) > 1) [[likely]]
+    return block;
   return TakeBlock();
 }
 [[nodiscard]] inline ThreadBlock* ExistingBlock() noexcept {

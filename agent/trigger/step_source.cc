@@ -80,7 +80,8 @@ class SignalSource final : public StepSource {
 
 std::unique_ptr<StepSource> MakeStepSource(const proto::StepSetting& step, core::StepGate* gate) {
   using Kind = proto::StepSetting::Kind;
-  if (step.kind == Kind::kEvery) return std::make_unique<TimerSource>(gate, std::max<uint64_t>(1, step.every_ns));
+  if (step.kind == Kind::kEvery)
+    return std::make_unique<TimerSource>(gate, std::max<uint64_t>(1, step.every_ns));
   if (step.kind == Kind::kSignal) return std::make_unique<SignalSource>(gate);
   return nullptr;
 }

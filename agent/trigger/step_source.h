@@ -1,8 +1,8 @@
 #pragma once
 // StepSource: where steps come from when not from an NVTX range.
 //
-// Purpose: one small interface that calls the step gate; an optimizer hook, a kernel name or a found
-// period would be further ones.
+// Purpose: one small interface that calls the step gate; an optimizer hook, a kernel name or a
+// found period would be further ones.
 // Thread rule: the thread `stepagent`; time is a parameter.
 // Failure rule: cannot fail.
 #include <cstdint>

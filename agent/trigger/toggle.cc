@@ -9,11 +9,15 @@ ToggleAction Toggle::OnRequest(uint64_t now_ns, core::Phase phase) noexcept {
   if (is_same) return ToggleAction::kNone;
   switch (phase) {
     case core::Phase::kIdle:
-    case core::Phase::kDone: return ToggleAction::kBegin;
+    case core::Phase::kDone:
+      return ToggleAction::kBegin;
     case core::Phase::kWaiting:
-    case core::Phase::kWarmup: return ToggleAction::kCancel;
-    case core::Phase::kActive: return ToggleAction::kEnd;
-    case core::Phase::kFinishing: break;
+    case core::Phase::kWarmup:
+      return ToggleAction::kCancel;
+    case core::Phase::kActive:
+      return ToggleAction::kEnd;
+    case core::Phase::kFinishing:
+      break;
   }
   return ToggleAction::kBusy;
 }

@@ -1,9 +1,9 @@
 #pragma once
 // Toggle: what one toggle request means in the phase it finds.
 //
-// Purpose: idle or done -> begin; waiting or warmup -> cancel; active -> end (at the end of the open
-// step); finishing -> busy. A request within 200 ms of the one before is the same one, so that a storm
-// of signals, however long, toggles once.
+// Purpose: idle or done -> begin; waiting or warmup -> cancel; active -> end (at the end of the
+// open step); finishing -> busy. A request within 200 ms of the one before is the same one, so that
+// a storm of signals, however long, toggles once.
 // Thread rule: the thread `stepagent`; time and phase are parameters.
 // Failure rule: cannot fail.
 #include <cstdint>
