@@ -22,7 +22,7 @@ namespace {
 using namespace stepagent;  // NOLINT: a program of one file
 
 constexpr int kRounds = 9;
-constexpr int kPairs = 3000;   // two records each: fits a ring of 8192
+constexpr int kPairs = 3000;  // two records each: fits a ring of 8192
 constexpr int kRepeats = 200;
 
 void DrainAll() {

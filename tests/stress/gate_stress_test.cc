@@ -92,7 +92,8 @@ TEST(GateStress, RequestsAndStepsInEveryOrder) {
                        HostClock::Ticks());
       }
       std::this_thread::yield();
-      (void)gate.Stop(i % 2 == 0 ? Ended::kSignal : Ended::kRequest, i % 5 == 0, HostClock::Ticks());
+      (void)gate.Stop(i % 2 == 0 ? Ended::kSignal : Ended::kRequest, i % 5 == 0,
+                      HostClock::Ticks());
       if (i % 7 == 0) (void)gate.Stop(Ended::kLimit, true, HostClock::Ticks());
     }
   });
@@ -154,10 +155,12 @@ TEST(GateStress, AnEventIsVisibleBeforeAnyRecordOfItsWindow) {
     uint64_t newest = 0;
     RingRegistry::ForEach([&newest](ThreadRing* ring) {
       const auto span = ring->ring.Peek();
-      for (uint32_t i = 0; i < span.count; ++i) newest = std::max(newest, span.items[i].begin_ticks);
+      for (uint32_t i = 0; i < span.count; ++i)
+        newest = std::max(newest, span.items[i].begin_ticks);
       ring->ring.Consume(span.count);
     });
-    gate.TakeEvents([&begun](const GateEvent& e) { begun += e.kind == Kind::kActiveBegin ? 1 : 0; });
+    gate.TakeEvents(
+        [&begun](const GateEvent& e) { begun += e.kind == Kind::kActiveBegin ? 1 : 0; });
     ASSERT_GE(begun.load(), newest);
   };
   while (!done.load()) drain();

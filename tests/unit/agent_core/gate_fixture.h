@@ -43,11 +43,14 @@ class GateTest : public ::testing::Test {
   static std::string TextOf(const GateEvent& event) {
     const std::string at = "@" + std::to_string(event.ticks);
     switch (event.kind) {
-      case GateEvent::Kind::kWarmupBegin: return "W" + std::to_string(event.cycle) + at;
-      case GateEvent::Kind::kActiveBegin: return "A" + std::to_string(event.cycle) + at;
+      case GateEvent::Kind::kWarmupBegin:
+        return "W" + std::to_string(event.cycle) + at;
+      case GateEvent::Kind::kActiveBegin:
+        return "A" + std::to_string(event.cycle) + at;
       case GateEvent::Kind::kActiveEnd:
         return "E" + std::to_string(event.cycle) + ":" + EndedName(event.ended) + at;
-      case GateEvent::Kind::kCancelled: return "X" + std::to_string(event.cycle) + at;
+      case GateEvent::Kind::kCancelled:
+        return "X" + std::to_string(event.cycle) + at;
       case GateEvent::Kind::kStepBegin:
         return std::string("(") + (event.phase == Phase::kActive ? "a" : "w") +
                std::to_string(event.index) + at;

@@ -63,8 +63,10 @@ TEST_F(NameTableTest, EveryLengthStaysDistinct) {
 }
 
 TEST_F(NameTableTest, WideTextEqualsItsUtf8) {
-  EXPECT_EQ(NameTable::InternWide(L"step Ä € 𝄞"), NameTable::Intern(std::string_view("step Ä € 𝄞")));
-  const wchar_t broken[] = {L'x', static_cast<wchar_t>(0xD800), static_cast<wchar_t>(0x7FFFFFFF), 0};
+  EXPECT_EQ(NameTable::InternWide(L"step Ä € 𝄞"),
+            NameTable::Intern(std::string_view("step Ä € 𝄞")));
+  const wchar_t broken[] = {L'x', static_cast<wchar_t>(0xD800), static_cast<wchar_t>(0x7FFFFFFF),
+                            0};
   EXPECT_EQ(NameTable::Text(NameTable::InternWide(broken)), "x\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 

@@ -24,8 +24,8 @@ TEST(PhaseWords, AChildOfForkReadsInert) {
   g_words->gate_lock.store(1);
   const pid_t child = fork();
   if (child == 0) {
-    const bool inert = g_words->alive.load() == 0 && g_words->bits.load() == 0 &&
-                       g_words->gate_lock.load() == 0;
+    const bool inert =
+        g_words->alive.load() == 0 && g_words->bits.load() == 0 && g_words->gate_lock.load() == 0;
     const bool revived = MapPhaseWords() && g_words->alive.load() == 1;
     _exit(inert && revived ? 0 : 1);
   }

@@ -17,9 +17,8 @@ namespace stepagent::core {
 namespace {
 
 void AppendMark(uint64_t value) {
-  Append(RecordKind::kMark, CallClass::kOther, [value](Record* record) {
-    record->begin_ticks = value;
-  });
+  Append(RecordKind::kMark, CallClass::kOther,
+         [value](Record* record) { record->begin_ticks = value; });
 }
 
 // Takes everything; returns records per ring index.

@@ -15,8 +15,8 @@ int TorchAction(const Schedule& s, uint64_t step) {
   step -= s.skip_first;
   if (s.skip_first_wait) step += s.wait;
   const uint64_t length = s.wait + s.warmup + s.active;
-  if (s.repeat > 0 && static_cast<double>(step) / static_cast<double>(length) >=
-                          static_cast<double>(s.repeat)) {
+  if (s.repeat > 0 &&
+      static_cast<double>(step) / static_cast<double>(length) >= static_cast<double>(s.repeat)) {
     return 0;
   }
   const uint64_t place = step % length;

@@ -109,8 +109,9 @@ TEST_F(GateTest, LimitEndsTheCycleNotTheSchedule) {
   EXPECT_FALSE(IsCollecting());
   EXPECT_EQ(Gate().snapshot().steps_until_collecting, 3U);  // the rest of the cycle, then the wait
   Steps(120, 6);
-  EXPECT_EQ(Take(), "W0@110 A0@110 (a1@110 )1!4@112 E0:limit@112 "
-                    "W1@150 A1@150 (a5@150 )5@155 (a6@160 )6@165 (a7@170 )7@175 E1:schedule@175");
+  EXPECT_EQ(Take(),
+            "W0@110 A0@110 (a1@110 )1!4@112 E0:limit@112 "
+            "W1@150 A1@150 (a5@150 )5@155 (a6@160 )6@165 (a7@170 )7@175 E1:schedule@175");
 }
 
 TEST_F(GateTest, StopInThePeriodEndsAtTheNextBegin) {
@@ -187,8 +188,9 @@ TEST_F(GateTest, ArmAtPutsTheFirstActiveStepWhereAsked) {
 TEST_F(GateTest, ArmAtLeavesOutEarlyWaitsAndRefusesWhatIsTooLate) {
   Steps(100, 4);
   EXPECT_EQ(Gate().ArmAt({.warmup = 1, .active = 1, .repeat = 1}, 4, 150), Verdict::kRefused);
-  ASSERT_EQ(Gate().ArmAt({.skip_first = 10, .wait = 5, .warmup = 1, .active = 1, .repeat = 1}, 5, 150),
-            Verdict::kOk);
+  ASSERT_EQ(
+      Gate().ArmAt({.skip_first = 10, .wait = 5, .warmup = 1, .active = 1, .repeat = 1}, 5, 150),
+      Verdict::kOk);
   Steps(200, 2);
   EXPECT_EQ(Take(), "W0@200 (w15@200 )15@205 A0@210 (a16@210 )16@215 E0:schedule@215");
 }

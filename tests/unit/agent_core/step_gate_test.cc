@@ -189,8 +189,9 @@ TEST_F(GateTest, MaxCyclesEndsTheRun) {
   Gate().Configure({.max_cycles = 2});
   ASSERT_EQ(Gate().Arm({.active = 1, .repeat = 0}, 1), Verdict::kOk);
   Steps(100, 5);
-  EXPECT_EQ(Take(), "W0@100 A0@100 (a0@100 )0@105 E0:schedule@105 "
-                    "W1@110 A1@110 (a1@110 )1@115 E1:schedule@115");
+  EXPECT_EQ(Take(),
+            "W0@100 A0@100 (a0@100 )0@105 E0:schedule@105 "
+            "W1@110 A1@110 (a1@110 )1@115 E1:schedule@115");
   EXPECT_FALSE(IsCollecting());
   Gate().SetTailPending(false);
   EXPECT_EQ(Gate().snapshot().phase, Phase::kDone);

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(what)                                        \
-  do {                                                     \
-    if (!(what)) {                                         \
-      fprintf(stderr, "line %d: %s\n", __LINE__, #what);   \
-      return 1;                                            \
-    }                                                      \
+#define CHECK(what)                                      \
+  do {                                                   \
+    if (!(what)) {                                       \
+      fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
+      return 1;                                          \
+    }                                                    \
   } while (0)
 
 typedef uint64_t (*count_fn)(void);

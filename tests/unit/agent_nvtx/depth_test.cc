@@ -32,13 +32,14 @@ void CheckDepths() {
 }
 
 TEST_F(NvtxTest, DepthsInEveryPhase) {
-  CheckDepths();                                                       // idle, no step source
+  CheckDepths();  // idle, no step source
   StepOn("step");
-  CheckDepths();                                                       // idle
+  CheckDepths();  // idle
   ASSERT_EQ(core::Gate().Arm({.wait = 1, .warmup = 1, .active = 1, .repeat = 1}, 1),
             core::StepGate::Verdict::kOk);
-  CheckDepths();                                                       // waiting, counting names
-  for (const core::Phase phase : {core::Phase::kWaiting, core::Phase::kWarmup, core::Phase::kActive}) {
+  CheckDepths();  // waiting, counting names
+  for (const core::Phase phase :
+       {core::Phase::kWaiting, core::Phase::kWarmup, core::Phase::kActive}) {
     EXPECT_EQ(nvtxRangePushA("step"), 0);
     EXPECT_EQ(core::Gate().snapshot().phase, phase);
     EXPECT_EQ(nvtxRangePushA("inner"), 1);
@@ -78,7 +79,8 @@ TEST_F(NvtxTest, ManyDomainsOpenAtOnceSpill) {
     domains[i] = nvtxDomainCreateA(("spill" + std::to_string(i)).c_str());
   }
   for (int level = 0; level < 3; ++level) {
-    for (nvtxDomainHandle_t domain : domains) EXPECT_EQ(nvtxDomainRangePushEx(domain, nullptr), level);
+    for (nvtxDomainHandle_t domain : domains)
+      EXPECT_EQ(nvtxDomainRangePushEx(domain, nullptr), level);
   }
   for (int level = 2; level >= 0; --level) {
     for (int i = kDomains - 1; i >= 0; --i) EXPECT_EQ(nvtxDomainRangePop(domains[i]), level);
@@ -89,7 +91,8 @@ TEST_F(NvtxTest, ManyDomainsOpenAtOnceSpill) {
 TEST_F(NvtxTest, DomainsOneAfterAnotherNeedNoSpill) {
   std::thread([] {
     for (int i = 0; i < 10000; ++i) {
-      const nvtxDomainHandle_t domain = nvtxDomainCreateA(("serial" + std::to_string(i % 500)).c_str());
+      const nvtxDomainHandle_t domain =
+          nvtxDomainCreateA(("serial" + std::to_string(i % 500)).c_str());
       ASSERT_EQ(nvtxDomainRangePushEx(domain, nullptr), 0);
       ASSERT_EQ(nvtxDomainRangePop(domain), 0);
     }

@@ -30,7 +30,8 @@ bool Matches(std::string_view pattern, const std::string& text) {
 // The plain definition, exponential in the worst case.
 bool Oracle(const char* pattern, const char* text) {
   if (*pattern == '\0') return *text == '\0';
-  if (*pattern == '*') return Oracle(pattern + 1, text) || (*text != '\0' && Oracle(pattern, text + 1));
+  if (*pattern == '*')
+    return Oracle(pattern + 1, text) || (*text != '\0' && Oracle(pattern, text + 1));
   return *text != '\0' && (*pattern == '?' || *pattern == *text) && Oracle(pattern + 1, text + 1);
 }
 

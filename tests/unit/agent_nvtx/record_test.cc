@@ -83,9 +83,12 @@ TEST_F(NvtxTest, AttributesAreReadByTheirOwnSize) {
   nvtxMarkEx(&event);
   const auto seen = Take();
   ASSERT_EQ(seen.size(), 13U);
-  const bool has_category[] = {false, false, true, true, true, true, true, true, true, true, false, true, true};
-  const bool has_color[] = {false, false, false, true, true, true, true, true, true, true, false, true, true};
-  const bool has_text[] = {false, false, false, false, false, false, false, true, true, true, false, true, false};
+  const bool has_category[] = {false, false, true, true,  true, true, true,
+                               true,  true,  true, false, true, true};
+  const bool has_color[] = {false, false, false, true,  true, true, true,
+                            true,  true,  true,  false, true, true};
+  const bool has_text[] = {false, false, false, false, false, false, false,
+                           true,  true,  true,  false, true,  false};
   for (size_t i = 0; i < seen.size(); ++i) {
     EXPECT_EQ(seen[i].category, has_category[i] ? 7U : 0U) << i;
     EXPECT_EQ(seen[i].color, has_color[i] ? 0x11223344U : 0U) << i;
@@ -139,7 +142,7 @@ TEST_F(NvtxTest, TenThousandRangesEndedOnOtherThreads) {
     for (int e = 0; e < kEnders; ++e) {
       enders.emplace_back([&ids, e] {
         for (int i = e; i < kBatch; i += kEnders) {
-          if (i % 10 == 9) continue;              // never ended
+          if (i % 10 == 9) continue;  // never ended
           nvtxRangeEnd(ids[i]);
           if (i % 10 == 8) nvtxRangeEnd(ids[i]);  // ended twice
         }

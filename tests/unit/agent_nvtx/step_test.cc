@@ -14,9 +14,9 @@ using core::RecordKind;
 TEST_F(NvtxTest, EveryStringKindMatchesByText) {
   StepOn("stép");
   const nvtxDomainHandle_t other = nvtxDomainCreateA("other");
-  const nvtxEventAttributes_t events[] = {
-      Ascii("stép"), Wide(L"stép"), Registered(nvtxDomainRegisterStringA(nullptr, "stép")),
-      Registered(nvtxDomainRegisterStringW(other, L"stép"))};
+  const nvtxEventAttributes_t events[] = {Ascii("stép"), Wide(L"stép"),
+                                          Registered(nvtxDomainRegisterStringA(nullptr, "stép")),
+                                          Registered(nvtxDomainRegisterStringW(other, L"stép"))};
   uint64_t steps = 0;
   const auto expect_step = [&steps] { EXPECT_EQ(StepsCounted(), ++steps); };
   nvtxRangePushA("stép"), expect_step(), nvtxRangePop();
@@ -209,7 +209,8 @@ TEST_F(NvtxTest, TheMatchMayChange) {
   EXPECT_EQ(StepsCounted(), 2U);
 }
 
-// --- fork -----------------------------------------------------------------------------------------
+// --- fork
+// -----------------------------------------------------------------------------------------
 
 int revived = 0;
 void Revive() {

@@ -10,9 +10,9 @@ constexpr uint64_t kMs = 1'000'000;
 
 TEST(Toggle, MeansWhatThePhaseSays) {
   const std::pair<Phase, ToggleAction> kExpected[] = {
-      {Phase::kIdle, ToggleAction::kBegin},      {Phase::kDone, ToggleAction::kBegin},
-      {Phase::kWaiting, ToggleAction::kCancel},  {Phase::kWarmup, ToggleAction::kCancel},
-      {Phase::kActive, ToggleAction::kEnd},      {Phase::kFinishing, ToggleAction::kBusy}};
+      {Phase::kIdle, ToggleAction::kBegin},     {Phase::kDone, ToggleAction::kBegin},
+      {Phase::kWaiting, ToggleAction::kCancel}, {Phase::kWarmup, ToggleAction::kCancel},
+      {Phase::kActive, ToggleAction::kEnd},     {Phase::kFinishing, ToggleAction::kBusy}};
   Toggle toggle;
   uint64_t now = 0;
   for (const auto& [phase, action] : kExpected) {
