@@ -1,6 +1,8 @@
 #include "agent/cupti/api_call_handler.h"
 
-#include <cupti.h>
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_version.h>
 #include <gtest/gtest.h>
 
 #include <thread>
