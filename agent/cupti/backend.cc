@@ -41,7 +41,9 @@ void BackendImpl::Arm(const ArmRequest& request) {
   } catch (...) {  // bad_alloc is all that can be thrown here
     Refuse({"error", "out of memory while arming CUPTI"});
   }
-  if (!IsArmed()) Release();
+  if (IsArmed()) return;
+  reason_is_pending_ = request.inside_injection;
+  Release();
 }
 
 bool BackendImpl::RunSteps(const Step* begin, const Step* end) {
@@ -59,6 +61,7 @@ void BackendImpl::ArmSteps() {
   state_ = GpuState();
   kinds_.clear();
   reason_is_pending_ = false;
+  was_not_initialized_ = false;
   std::optional<guard::LoaderGate::Scope> gate(std::in_place, kGateWaitNs);
   if (!*gate) return Refuse({"error", "the loader gate did not open: a fork seems to hang"});
   if (!RunSteps(std::begin(kLoading), std::end(kLoading))) return;

@@ -105,6 +105,7 @@ class BackendImpl final : public CuptiBackend {
   std::atomic<bool> is_armed_{false};
   bool has_armed_once_ = false;
   bool reason_is_pending_ = false;     // told inside InitializeInjection, before cuInit had a result
+  bool was_not_initialized_ = false;   // and it was CUPTI that found no usable driver
   bool must_describe_devices_ = false;
   uint64_t cupti_dropped_ = 0;
   bool dropped_unknown_ = false;

@@ -37,13 +37,14 @@ constexpr int kMemoryBusBits = 37;
 }  // namespace
 
 void BackendImpl::Refuse(const Reason& reason) {
+  for (KindState& kind : kinds_) {
+    kind.enabled = false;
+    // A kind's own error says more; an earlier reason of the whole is replaced.
+    if (kind.error.empty() || kind.error == state_.reason_code) kind.error = reason.code;
+  }
   state_.status = GpuState::Status::kUnavailable;
   state_.reason_code = reason.code;
   state_.reason = reason.sentence;
-  for (KindState& kind : kinds_) {
-    kind.enabled = false;
-    if (kind.error.empty()) kind.error = reason.code;
-  }
 }
 
 int BackendImpl::InitResult() {
@@ -54,7 +55,7 @@ int BackendImpl::InitResult() {
 
 Reason BackendImpl::WhyNotInitialized(const std::string& call, int result) {
   if (request_.inside_injection) {
-    reason_is_pending_ = true;
+    was_not_initialized_ = true;
     return {"error", call + " failed with " + api_.ResultText(result) +
                          " while CUDA was being initialised"};
   }
@@ -71,8 +72,13 @@ Reason BackendImpl::WhyRefused(const std::string& call, int result, const std::s
 void BackendImpl::Diagnose() {
   if (!reason_is_pending_) return;
   reason_is_pending_ = false;
-  request_.inside_injection = false;
-  Refuse(WhyNotInitialized("cuptiSubscribe", kCuptiNotInitialized));
+  // Whatever CUPTI or its absence said, a driver without a device says more.
+  const Reason reason = ReasonOfDriver(InitResult());
+  if (reason.is_set()) {
+    Refuse(reason);
+  } else if (was_not_initialized_) {
+    Refuse(CuptiTooNewReason(state_.cupti_path, state_.cupti_version, driver_version_));
+  }
 }
 
 KindState* BackendImpl::Kind(uint32_t activity) {
