@@ -91,11 +91,8 @@ struct SettingError {
 // Names start with these and are ours, but no settings of a user: never reported as unknown.
 //   STEPAGENT_RUN        the run's id and folder name, one for the whole tree
 //   STEPAGENT_RUN_MODE   "whole": record from the first CUDA or NVTX use to the end
-//   STEPAGENT_RUN_NOTE   where an agent may send a last word to the launcher (address text): one
-//                        datagram, a ControlAnswer frame; see collector/launch/run_notes.h
 inline constexpr const char* kRunVariable = "STEPAGENT_RUN";
 inline constexpr const char* kRunModeVariable = "STEPAGENT_RUN_MODE";
-inline constexpr const char* kRunNoteVariable = "STEPAGENT_RUN_NOTE";
 inline constexpr const char* kDisableVariable = "STEPAGENT_DISABLE";
 
 // The defaults of the table.

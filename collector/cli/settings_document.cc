@@ -53,7 +53,7 @@ constexpr const char* kTail =
     "| `STEPAGENT_LIB` | the `libstepagent.so` that `stepagent run` preloads |\n"
     "| `STEPAGENT_RUN` | id of the run and name of its folder, one for a whole process tree; `run` "
     "makes one and keeps one that is set |\n"
-    "| `STEPAGENT_RUN_MODE`, `STEPAGENT_RUN_NOTE` | what `run` tells the library; not to be set by "
+    "| `STEPAGENT_RUN_MODE` | what `run` tells the library; not to be set by "
     "hand |\n";
 
 }  // namespace

@@ -106,10 +106,9 @@ void Child::PassOn(const signalfd_siginfo& info, const ChildHooks& hooks) {
 
 int Child::Watch(const ChildHooks& hooks) {
   while (!Reap()) {
-    pollfd watched[] = {{gate_.fd(), POLLIN, 0}, {hooks.extra_fd, POLLIN, 0}};
-    if (poll(watched, 2, -1) < 0) continue;
+    pollfd watched{gate_.fd(), POLLIN, 0};
+    if (poll(&watched, 1, -1) < 0) continue;
     while (const auto info = gate_.Next()) PassOn(*info, hooks);
-    if (watched[1].revents != 0 && hooks.on_extra) hooks.on_extra();
   }
   return status_;
 }

@@ -19,8 +19,6 @@ namespace stepagent::launch {
 struct ChildHooks {
   int toggle_signal = 0;  // 0: none; this one is not passed on
   std::function<void()> on_toggle;
-  int extra_fd = -1;  // watched for input while the child lives
-  std::function<void()> on_extra;
 };
 
 class Child {

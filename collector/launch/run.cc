@@ -12,7 +12,6 @@
 #include "collector/launch/library.h"
 #include "collector/launch/program.h"
 #include "collector/launch/progress_bar.h"
-#include "collector/launch/run_notes.h"
 #include "collector/launch/run_plan.h"
 #include "collector/launch/run_report.h"
 #include "collector/launch/run_toggle.h"
@@ -50,12 +49,11 @@ int PrintHelp() {
 }
 
 // Finds the library and sets the variables. False: `error` says why.
-bool PrepareEnvironment(const RunPlan& plan, const Program& program, const RunNotes& notes,
-                        Environment* environment, std::string* error) {
+bool PrepareEnvironment(const RunPlan& plan, const Program& program, Environment* environment,
+                        std::string* error) {
   const proto::RuntimeDirs dirs = {environment->Get("STEPAGENT_RUNTIME_DIR"),
                                    environment->Get("XDG_RUNTIME_DIR")};
   for (const auto& [name, value] : plan.variables) environment->Set(name, value);
-  if (!notes.address().empty()) environment->Set(proto::kRunNoteVariable, notes.address());
   if (program.RefusesPreload()) return true;
   Library library = FindLibrary(OwnExecutable(), environment->Get("STEPAGENT_LIB"));
   if (!library.path.empty()) library = PreloadableLibrary(library.path, dirs);
@@ -102,13 +100,11 @@ WaitResult WaitUntilWritten(const RunPlan& plan, const proto::RuntimeDirs& dirs,
 
 // The last lines, and the status when required kinds are missing.
 int Finish(const RunPlan& plan, const Program& program, const Environment& environment,
-           const SignalGate& gate, RunNotes* notes, int wait_status) {
+           const SignalGate& gate, int wait_status) {
   const proto::RuntimeDirs dirs = {environment.Get("STEPAGENT_RUNTIME_DIR"),
                                    environment.Get("XDG_RUNTIME_DIR")};
   RunOutcome outcome;
   outcome.written = WaitUntilWritten(plan, dirs, gate);
-  notes->Receive();
-  outcome.notes = notes->all();
   outcome.program_warning = ProgramWarning(program);
   if (proto::IsDisabledValue(environment.Get(proto::kDisableVariable)))
     outcome.program_warning = "STEPAGENT_DISABLE is set";
@@ -136,10 +132,8 @@ int RunMain(const std::vector<std::string>& args, char* const* environment) {
   if (program.found != Found::kYes)
     return StartStatus(plan.command[0], program.found == Found::kMissing ? ENOENT : EACCES);
   const SignalGate gate;
-  RunNotes notes(plan.run);
   std::string error;
-  if (!PrepareEnvironment(plan, program, notes, &target, &error))
-    return FailWith(error, kOwnFailure);
+  if (!PrepareEnvironment(plan, program, &target, &error)) return FailWith(error, kOwnFailure);
   for (const std::string& line : plan.says) Say(line);
   if (const std::string warning = ProgramWarning(program); !warning.empty()) Say(warning);
 
@@ -153,10 +147,9 @@ int RunMain(const std::vector<std::string>& args, char* const* environment) {
     return StartStatus(plan.command[0], failed);
   }
   RunToggle toggle(plan.run, target, plan.settings.signal_number);
-  const int status = child.Watch({plan.settings.signal_number, [&] { toggle.Request(); },
-                                  notes.fd(), [&] { notes.Receive(); }});
+  const int status = child.Watch({plan.settings.signal_number, [&] { toggle.Request(); }});
   toggle.Join();
-  const int own = Finish(plan, program, target, gate, &notes, status);
+  const int own = Finish(plan, program, target, gate, status);
   return own != 0 ? own : EndLike(status);
 }
 

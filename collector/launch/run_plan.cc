@@ -43,8 +43,9 @@ bool ApplyAll(const SettingArgs& args, char* const* environment, RunPlan* plan) 
 void ApplyRunDefaults(RunPlan* plan) {
   proto::Settings& s = plan->settings;
   if (proto::ApplyDefaultSchedule(&s)) {
-    plan->says.push_back("no schedule given: " + s.schedule->Text());
-    plan->variables.emplace_back("STEPAGENT_SCHEDULE", s.schedule->Text());
+    const std::string text = s.schedule->Text();
+    plan->says.push_back("no schedule given: " + text.substr(0, text.rfind(",skip_first_wait")));
+    plan->variables.emplace_back("STEPAGENT_SCHEDULE", text);
   }
   if (s.arm == proto::ArmMode::kUnset) s.arm = proto::ArmMode::kStart;
   plan->is_whole = !proto::HasStepSource(s) && !s.schedule && s.arm == proto::ArmMode::kStart;

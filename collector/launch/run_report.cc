@@ -15,7 +15,7 @@ constexpr size_t kRangesShown = 10;
 
 struct RangeCount {
   std::string name, domain;
-  uint64_t count = 0;
+  uint64_t count = 0, total_ns = 0;
 };
 
 std::string StepValue(const RangeCount& range) {
@@ -27,20 +27,32 @@ std::string StepValue(const RangeCount& range) {
 }
 
 void AddRanges(std::vector<RangeCount> ranges, std::vector<std::string>* lines) {
-  std::stable_sort(ranges.begin(), ranges.end(),
-                   [](const RangeCount& a, const RangeCount& b) { return a.count > b.count; });
+  std::stable_sort(ranges.begin(), ranges.end(), [](const RangeCount& a, const RangeCount& b) {
+    return std::pair(a.count, a.total_ns) > std::pair(b.count, b.total_ns);
+  });
   for (size_t i = 0; i < std::min(ranges.size(), kRangesShown); ++i)
     lines->push_back("  --step " + ShellWord(StepValue(ranges[i])) + "   (" +
                      std::to_string(ranges[i].count) + " times)");
 }
 
 std::vector<RangeCount> MergeByName(const std::vector<RangeCount>& ranges) {
-  std::map<std::pair<std::string, std::string>, uint64_t> counts;
-  for (const RangeCount& range : ranges)
-    if (!range.name.empty()) counts[{range.name, range.domain}] += range.count;
-  std::vector<RangeCount> merged;
-  for (const auto& [key, count] : counts) merged.push_back({key.first, key.second, count});
-  return merged;
+  std::map<std::pair<std::string, std::string>, RangeCount> merged;
+  for (const RangeCount& range : ranges) {
+    if (range.name.empty()) continue;
+    RangeCount& sum =
+        merged.try_emplace({range.name, range.domain}, RangeCount{range.name, range.domain})
+            .first->second;
+    sum.count += range.count;
+    sum.total_ns += range.total_ns;
+  }
+  std::vector<RangeCount> list;
+  for (auto& [key, sum] : merged) list.push_back(std::move(sum));
+  return list;
+}
+
+uint64_t CountMember(const json& object, const char* key) {
+  const json& member = Member(object, key);
+  return member.is_number_unsigned() ? member.get<uint64_t>() : 0;
 }
 
 std::vector<RangeCount> RangesOfSummaries(const std::vector<SessionEntry>& sessions) {
@@ -48,27 +60,17 @@ std::vector<RangeCount> RangesOfSummaries(const std::vector<SessionEntry>& sessi
   for (const SessionEntry& session : sessions)
     for (const CycleEntry& cycle : session.cycles) {
       const json summary = ReadJson(CycleFolder(session, cycle.index) + "/summary.json");
-      for (const json& row : Member(summary, "ranges")) {
-        const json& count = Member(row, "count");
+      for (const json& row : Member(summary, "ranges"))
         ranges.push_back({TextMember(row, "name"), TextMember(row, "domain"),
-                          count.is_number_unsigned() ? count.get<uint64_t>() : 0});
-      }
+                          CountMember(row, "count"), CountMember(row, "total_ns")});
     }
-  return MergeByName(ranges);
-}
-
-std::vector<RangeCount> RangesOfNotes(const std::vector<v1::AgentStatus>& notes) {
-  std::vector<RangeCount> ranges;
-  for (const v1::AgentStatus& note : notes)
-    for (const v1::NameCount& row : note.top_ranges())
-      ranges.push_back({row.name(), row.domain(), row.count()});
   return MergeByName(ranges);
 }
 
 std::string RankText(int64_t rank) { return rank < 0 ? "rank -" : "rank " + std::to_string(rank); }
 
 // "host only: no device", "ended: exit", … of the session's cycles, each once.
-std::string Remarks(const SessionEntry& session) {
+std::string Remarks(const RunPlan& plan, const SessionEntry& session) {
   std::vector<std::string> remarks;
   const auto add = [&](const std::string& text) {
     if (!text.empty() && std::find(remarks.begin(), remarks.end(), text) == remarks.end())
@@ -81,8 +83,9 @@ std::string Remarks(const SessionEntry& session) {
     const std::string reason = why.empty() ? "" : ": " + why;
     if (status == "unavailable") add("host only" + reason);
     if (status == "partial") add("device part incomplete" + reason);
-    if (!cycle.ended.empty() && cycle.ended != "schedule" && cycle.ended != "signal" &&
-        cycle.ended != "request")
+    const bool is_ordinary = cycle.ended == "schedule" || cycle.ended == "signal" ||
+                             cycle.ended == "request" || (plan.is_whole && cycle.ended == "exit");
+    if (!cycle.ended.empty() && !is_ordinary)
       add("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended);
     for (const json& note : Member(manifest, "notes"))
       if (TextMember(note, "code") == "duplicate_rank") add(TextMember(note, "text"));
@@ -100,7 +103,7 @@ std::vector<std::string> TraceFiles(const SessionEntry& session) {
   return files;
 }
 
-void AddSession(const SessionEntry& session, std::vector<std::string>* lines) {
+void AddSession(const RunPlan& plan, const SessionEntry& session, std::vector<std::string>* lines) {
   const std::vector<std::string> files = TraceFiles(session);
   const std::string who = "  " + RankText(session.rank) + "  " + session.exe + " (pid " +
                           std::to_string(session.pid) + ")  ";
@@ -108,7 +111,8 @@ void AddSession(const SessionEntry& session, std::vector<std::string>* lines) {
   if (!session.IsSettled())
     state = session.IsAlive() ? "; still running" : "; not finished: stepagent report finishes it";
   lines->push_back(who + std::to_string(session.cycles.size()) +
-                   (session.cycles.size() == 1 ? " cycle" : " cycles") + Remarks(session) + state);
+                   (session.cycles.size() == 1 ? " cycle" : " cycles") + Remarks(plan, session) +
+                   state);
   for (const std::string& file : files) lines->push_back("    " + ShellWord(file));
 }
 
@@ -126,22 +130,11 @@ void AddNext(const std::vector<SessionEntry>& sessions, std::vector<std::string>
   lines->push_back("  https://ui.perfetto.dev: " + ShellWord(first));
 }
 
-void AddNothing(const RunPlan& plan, const RunOutcome& outcome, std::vector<std::string>* lines) {
+void AddNothing(const RunOutcome& outcome, std::vector<std::string>* lines) {
   lines->push_back("nothing was recorded");
-  if (!outcome.program_warning.empty()) lines->push_back("  " + outcome.program_warning);
-  for (const v1::AgentStatus& note : outcome.notes)
-    if (!note.last_error().empty())
-      lines->push_back("  pid " + std::to_string(note.pid()) + ": " + note.last_error());
-  const auto ranges = RangesOfNotes(outcome.notes);
-  if (!outcome.notes.empty() && proto::HasStepSource(plan.settings))
-    lines->push_back("  step source: " + plan.settings.step.Text() +
-                     "; schedule: " + plan.settings.schedule->Text());
-  if (!outcome.notes.empty())
-    lines->push_back(ranges.empty() ? "  the program emitted no NVTX ranges"
-                                    : "  ranges seen, as values of --step:");
-  AddRanges(ranges, lines);
-  if (outcome.notes.empty() && outcome.program_warning.empty())
-    lines->push_back("  no process of the run used CUDA or NVTX, or none came to a first warmup");
+  lines->push_back("  " + (outcome.program_warning.empty()
+                               ? "no process of the run came to a first warmup"
+                               : outcome.program_warning));
 }
 
 }  // namespace
@@ -152,7 +145,7 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   size_t cycles = 0;
   for (const SessionEntry& session : sessions) cycles += session.cycles.size();
   if (cycles == 0) {
-    AddNothing(plan, outcome, &lines);
+    AddNothing(outcome, &lines);
     return lines;
   }
   lines.push_back("traces in " + ShellWord(sessions.front().run_folder));
@@ -160,7 +153,7 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   std::stable_sort(rows.begin(), rows.end(), [](const SessionEntry& a, const SessionEntry& b) {
     return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
   });
-  for (const SessionEntry& session : rows) AddSession(session, &lines);
+  for (const SessionEntry& session : rows) AddSession(plan, session, &lines);
   if (outcome.written.end == WaitEnd::kInterrupted)
     lines.push_back("  (did not wait for the rest)");
   if (plan.is_whole) {

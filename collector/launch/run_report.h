@@ -2,7 +2,8 @@
 // The launcher's last lines: what was recorded, where it is, what to type next.
 //
 // Purpose: one row per session (rank); host-only traces and their reason; ranges as ready --step
-// values when nothing said what a step is or none matched; required kinds that were not collected.
+// values when nothing said what a step is (one that
+// never matched is said by the agent itself at exit); required kinds that were not collected.
 // Thread rule: pure, but for reading the run's documents.
 // Failure rule: what cannot be read is left out.
 #include <cstdint>
@@ -11,14 +12,12 @@
 
 #include "collector/launch/run_plan.h"
 #include "collector/launch/session_wait.h"
-#include "control.pb.h"
 
 namespace stepagent::launch {
 
 struct RunOutcome {
   WaitResult written;
-  std::vector<v1::AgentStatus> notes;  // last words, see run_notes.h
-  std::string program_warning;         // why the target itself could not be traced
+  std::string program_warning;  // why the target itself could not be traced
 };
 
 // Lines without the "stepagent: " prefix and line ends.

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "collector/cli/targets.h"
-#include "collector/launch/run_notes.h"
 #include "proto/crc32c.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
@@ -192,28 +191,6 @@ TEST(Targets, ThoseWithADeviceComeFirst) {
   EXPECT_EQ(answers[0].agent.pid, 3);
   EXPECT_EQ(answers[1].agent.pid, 4);
   EXPECT_EQ(answers[2].agent.pid, 1);
-}
-
-TEST(RunNotes, KeepsWhatIsWhole) {
-  RunNotes notes("unit");
-  ASSERT_FALSE(notes.address().empty());
-  const auto address = proto::AddressFromText(notes.address());
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const auto send_to = [&](const std::string& bytes) {
-    sendto(fd, bytes.data(), bytes.size(), MSG_DONTWAIT,
-           reinterpret_cast<const sockaddr*>(&address->raw), address->length);
-  };
-  v1::ControlAnswer answer;
-  answer.mutable_status()->set_pid(77);
-  const std::string good = Frame(proto::FrameType::kControlAnswer, answer.SerializeAsString());
-  send_to("x");
-  send_to(good.substr(0, good.size() - 1));
-  send_to(Frame(proto::FrameType::kHello, answer.SerializeAsString()));
-  send_to(good);
-  notes.Receive();
-  close(fd);
-  ASSERT_EQ(notes.all().size(), 1U);
-  EXPECT_EQ(notes.all()[0].pid(), 77U);
 }
 
 }  // namespace
