@@ -13,6 +13,7 @@ class Server(AgentTest):
     def setUp(self):
         super().setUp()
         self.runtime = os.path.join(self.scratch, 'runtime')
+        self.last_toggle = 0.0
         self.stats = os.path.join(self.scratch, 'stats')
 
     def serve(self, *options, **settings):
@@ -43,6 +44,14 @@ class Server(AgentTest):
                                                       'manifest.json'))) >= count,
                    '%d cycles written' % count)
 
+    def toggle(self, process):
+        """Toggles within 200 ms are one, so keeps that distance to the one before."""
+        left = self.last_toggle + 0.25 - time.monotonic()
+        if left > 0:
+            time.sleep(left)  # the distance is what is asked for
+        self.last_toggle = time.monotonic()
+        process.send_signal(signal.SIGUSR2)
+
     def switches(self):
         """Voluntary context switches of our threads: how often they woke."""
         total = {}
@@ -71,11 +80,11 @@ class Server(AgentTest):
     def test_signal_on_off_twice(self):
         process = self.serve()
         for count in (1, 2):
-            process.send_signal(signal.SIGUSR2)
+            self.toggle(process)
             self.await_phase('active')
             seen = self.status()['records']
             eventually(lambda seen=seen: self.status()['records'] > seen + 200, 'records')
-            process.send_signal(signal.SIGUSR2)
+            self.toggle(process)
             self.await_phase('idle', 'done')
             self.await_written(count)
         self.stop_app(process)
@@ -115,15 +124,11 @@ class Server(AgentTest):
         process = self.serve()
         phases = []
         for _ in range(5):
-            last = time.monotonic()
-            process.send_signal(signal.SIGUSR2)
+            self.toggle(process)
             want = ('active',) if len(phases) % 2 == 0 else ('idle', 'done')
             self.await_phase(*want)
             phases.append(want[0])
-            left = last + 0.3 - time.monotonic()
-            if left > 0:
-                time.sleep(left)  # toggles within 200 ms are one: the distance is the test
-        process.send_signal(signal.SIGUSR2)
+        self.toggle(process)
         self.await_phase('idle', 'done')
         self.stop_app(process)
         self.traced(3)

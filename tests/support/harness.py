@@ -164,9 +164,9 @@ class AgentTest(unittest.TestCase):
     def environment(self, **settings):
         return agent_environment(self.out, **settings)
 
-    def run_app(self, command, env, status=0, **options):
+    def run_app(self, command, env, status=0, timeout=None, **options):
         result = subprocess.run(command, env=env, capture_output=True, text=True,
-                                timeout=PATIENCE * 4, check=False, **options)
+                                timeout=timeout or PATIENCE * 4, check=False, **options)
         if status is not None:
             self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result
