@@ -8,6 +8,15 @@
 
 #include "common/settings.h"
 
+#if CUDA_VERSION < 12000
+// The status that the later form reports.
+enum CUdriverProcAddressQueryResult {
+  CU_GET_PROC_ADDRESS_SUCCESS = 0,
+  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
+  CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2
+};
+#endif
+
 namespace {
 
 // Base names whose meaning changed: from `version` on the entry with `suffix` is meant. Sorted by
@@ -105,7 +114,7 @@ void* Self() {
 }
 
 // Entries that the library does not export by name (see libcuda.map).
-void* Unexported(const std::string& name) {
+void* Unexported([[maybe_unused]] const std::string& name) {
 #if CUDA_VERSION >= 13000
   if (name == "cuCtxGetDevice_v2") return reinterpret_cast<void*>(&cuCtxGetDevice_v2);
   if (name == "cuCtxSynchronize_v2") return reinterpret_cast<void*>(&cuCtxSynchronize_v2);
