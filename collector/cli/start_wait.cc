@@ -23,6 +23,13 @@ bool WasTaken(const Answer& answer) {
   return answer.message && answer.message->verdict() == v1::ControlAnswer::OK;
 }
 
+// Whatever else is there stands beside them.
+bool IsTrace(const std::string& file) {
+  for (const char* other : {"/manifest.json", "/summary.json", "/summary.txt", "/steps.csv"})
+    if (file.ends_with(other)) return false;
+  return true;
+}
+
 void FollowFiles(const std::string& session_dir, const proto::RuntimeDirs& dirs) {
   if (session_dir.empty()) return;
   launch::WaitRules rules;
@@ -66,7 +73,8 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
   launch::SessionEntry session;
   const auto cycles = NewCycles(answer, cycles_before, &session);
   for (const launch::CycleEntry& cycle : cycles) {
-    for (const std::string& file : cycle.files) std::printf("  %s\n", file.c_str());
+    for (const std::string& file : cycle.files)
+      if (IsTrace(file)) std::printf("  %s\n", file.c_str());
     const std::string reading = launch::FirstReadingOf(launch::CycleFolder(session, cycle.index));
     if (!reading.empty()) std::printf("  %s\n", reading.c_str());
   }

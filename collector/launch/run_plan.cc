@@ -121,7 +121,8 @@ RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environme
     if (word == "-h" || word == "--help")
       plan.wants_help = true;
     else if (plan.error.empty())
-      Refuse(&plan, word + ": no such option of run; stepagent run --help lists them");
+      Refuse(&plan, word.substr(0, word.find('=')) +
+                        ": no such option of run; stepagent run --help lists them");
   }
   if (plan.wants_help || !plan.error.empty()) return plan;
   if (!ApplyAll(taken, environment, &plan)) return plan;
