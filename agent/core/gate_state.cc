@@ -34,7 +34,7 @@ void GateState::Reset(const GateConfig& new_config) noexcept {
   tail_pending = cuda_present = armed = awaiting_arm = held_in_time = wake = false;
   stop_pending = Ended::kNone;
   cycle = cycles_begun = range_tid = 0;
-  windows = window_begin_ticks = last_end_ticks = overlapping = arm_wait_ns = 0;
+  windows = last_ticks = window_begin_ticks = last_end_ticks = overlapping = arm_wait_ns = 0;
   events.Reset();
   durations.Reset();
   ClearBits(kBitRanges | kBitCalls | kBitCountNames);

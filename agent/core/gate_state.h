@@ -27,6 +27,13 @@ class GateState {
  public:
   void Reset(const GateConfig& new_config) noexcept;
 
+  // Callers stamp before they hold the lock, so a stamp may be older than what was done meanwhile.
+  // What is written never goes back.
+  [[nodiscard]] uint64_t InOrder(uint64_t ticks) noexcept {
+    if (ticks > last_ticks) last_ticks = ticks;
+    return last_ticks;
+  }
+
   // --- arming
   [[nodiscard]] bool CanArm() const noexcept { return mode == Mode::kUnarmed && !tail_pending; }
   [[nodiscard]] bool HasCyclesLeft() const noexcept {
@@ -82,7 +89,7 @@ class GateState {
   Ended stop_pending = Ended::kNone;
   uint32_t cycle = 0, cycles_begun = 0;
   uint64_t windows = 0;
-  uint64_t window_begin_ticks = 0, last_end_ticks = 0;
+  uint64_t last_ticks = 0, window_begin_ticks = 0, last_end_ticks = 0;
   uint64_t overlapping = 0, arm_wait_ns = 0;
   bool wake = false;  // the caller wakes `stepagent` once the lock is gone
   // Half a megabyte that is zero until used: apart, so that it lies in .bss.

@@ -82,7 +82,8 @@ void OpenDueStep(Section* section, uint64_t ticks, uint32_t tid, bool may_hold) 
     gate_state.holding = false;
     gate_state.arm_wait_ns += waited;
     gate_state.held_in_time = gate_state.armed;
-    ticks = HostClock::Ticks();  // the step begins now; the wait is our cost, not the step's time
+    ticks = gate_state.InOrder(
+        HostClock::Ticks());  // the step begins now; the wait is our cost, not the step's time
   }
   gate_state.BeginStep(ticks, tid);
 }
@@ -136,7 +137,8 @@ StepGate::Verdict StepGate::ArmWhole(uint64_t now_ticks) noexcept {
   Section section;
   if (IsInert()) return Verdict::kRefused;
   if (!gate_state.CanArm()) return Verdict::kBusy;
-  if (!gate_state.HasCyclesLeft() || !gate_state.ArmWhole(now_ticks)) return Verdict::kRefused;
+  if (!gate_state.HasCyclesLeft() || !gate_state.ArmWhole(gate_state.InOrder(now_ticks)))
+    return Verdict::kRefused;
   return Verdict::kOk;
 }
 
@@ -158,7 +160,7 @@ StepGate::Verdict StepGate::ArmAt(const Schedule& schedule, uint64_t at_step,
 StepGate::Verdict StepGate::Stop(Ended why, bool at_once, uint64_t now_ticks) noexcept {
   if (IsInert()) return Verdict::kRefused;
   Section section;
-  return gate_state.Stop(why, at_once, now_ticks);
+  return gate_state.Stop(why, at_once, gate_state.InOrder(now_ticks));
 }
 
 bool StepGate::OnStepBegin(uint64_t ticks, uint32_t tid) noexcept {
@@ -168,6 +170,7 @@ bool StepGate::OnStepBegin(uint64_t ticks, uint32_t tid) noexcept {
     if (tid != gate_state.range_tid) ++gate_state.overlapping;
     return false;
   }
+  ticks = gate_state.InOrder(ticks);
   gate_state.range_open = true;
   gate_state.range_tid = tid;
   if (gate_state.open.is_open) gate_state.FinishStep(ticks);  // --step-extent period
@@ -181,12 +184,13 @@ void StepGate::OnStepEnd(uint64_t ticks) noexcept {
   if (!gate_state.range_open) return;
   gate_state.range_open = false;
   if (gate_state.config.extent == GateConfig::Extent::kPeriod) return;
-  if (gate_state.open.is_open) gate_state.FinishStep(ticks);
+  if (gate_state.open.is_open) gate_state.FinishStep(gate_state.InOrder(ticks));
 }
 
 void StepGate::OnBoundary(uint64_t ticks, uint32_t tid, uint64_t count) noexcept {
   if (IsInert()) return;
   Section section;
+  ticks = gate_state.InOrder(ticks);
   while (count > 0) {
     if (gate_state.open.is_open) gate_state.FinishStep(ticks);
     const uint64_t ahead = gate_state.StepsUntilCollecting();
@@ -213,7 +217,7 @@ void StepGate::SetArmed(bool armed, uint64_t now_ticks) noexcept {
   if (IsInert()) return;
   {
     Section section;
-    gate_state.SetArmed(armed, now_ticks);
+    gate_state.SetArmed(armed, gate_state.InOrder(now_ticks));
   }
   FutexWake(&g_words->armed);
 }

@@ -136,6 +136,17 @@ TEST_F(GateTest, BackToBackCyclesLeaveTheBitsOnBetween) {
   EXPECT_EQ(Take(), "W0@100 A0@100 (a0@100 )0@105 E0:schedule@105");
 }
 
+TEST_F(GateTest, StampsThatComeLateDoNotGoBack) {
+  ASSERT_EQ(Gate().Arm({.active = 1, .repeat = 0}, 1), Verdict::kOk);
+  Step(100, 105);
+  EXPECT_TRUE(Gate().OnStepBegin(102, kTid + 1));  // stamped while another thread's step was open
+  EXPECT_EQ(Gate().Stop(Ended::kRequest, true, 90), Verdict::kOk);
+  Gate().OnStepEnd(107);
+  EXPECT_EQ(Take(),
+            "W0@100 A0@100 (a0@100 )0@105 E0:schedule@105 "
+            "W1@105 A1@105 (a1@105 )1!4@105 E1:request@105");
+}
+
 TEST_F(GateTest, AWholeWindowHasNoSteps) {
   ASSERT_EQ(Gate().ArmWhole(50), Verdict::kOk);
   EXPECT_TRUE(IsCollecting());
