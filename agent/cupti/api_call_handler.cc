@@ -31,7 +31,7 @@ constexpr uint32_t kCells = 2048;
 // One callback in 63 is timed. Odd, so that enters and exits take turns, also in fours.
 constexpr uint8_t kSampleEvery = 63;
 
-constexpr uint8_t kRecorded = 1;   // recording was on at the enter
+constexpr uint8_t kRecorded = 1;  // recording was on at the enter
 constexpr uint8_t kCaptured = 2;
 
 // Everything but `tid` is written by the owner; atomics because the thread `stepagent` looks in.
@@ -41,12 +41,12 @@ struct alignas(64) Cell {
   uint16_t cbid = 0;
   uint8_t until_sample = kSampleEvery;
   std::atomic<uint8_t> flags{0};
-  std::atomic<uint32_t> domain{0};   // 0: not in a call
+  std::atomic<uint32_t> domain{0};  // 0: not in a call
   std::atomic<uint32_t> epoch{0};
   std::atomic<uint64_t> callbacks{0};
   std::atomic<uint64_t> sampled_ticks{0};
   std::atomic<uint64_t> samples{0};
-  std::atomic<uint32_t> tid{0};      // 0: free
+  std::atomic<uint32_t> tid{0};  // 0: free
 };
 static_assert(sizeof(Cell) == 64);
 
@@ -88,7 +88,8 @@ uint32_t CellsInUse() noexcept {
 // Counts the callback; the ticks at its begin when this one is to be timed, else 0.
 uint64_t CountCallback(Cell* cell) noexcept {
   Add(&cell->callbacks, 1);
-  if (--cell->until_sample != 0) [[likely]] return 0;
+  if (--cell->until_sample != 0) [[likely]]
+    return 0;
   cell->until_sample = kSampleEvery;
   return HostClock::Ticks();
 }
@@ -102,8 +103,7 @@ void TakeSample(Cell* cell, uint64_t begin_ticks) noexcept {
 // (functions of one domain do not call each other through the public entry), so any other call that
 // is still open has lost its exit and is replaced.
 bool IsNested(const Cell& cell, uint32_t domain) noexcept {
-  return domain == kDomainDriver &&
-         cell.domain.load(std::memory_order_relaxed) == kDomainRuntime &&
+  return domain == kDomainDriver && cell.domain.load(std::memory_order_relaxed) == kDomainRuntime &&
          cell.epoch.load(std::memory_order_relaxed) == g_epoch.load(std::memory_order_relaxed);
 }
 
@@ -116,8 +116,9 @@ uint32_t StackOf(CallClass call_class) noexcept {
 
 int32_t ReturnValue(const CUpti_CallbackData& call) noexcept {
   // cudaError_t or CUresult, both enumerations of int size.
-  return call.functionReturnValue != nullptr ? *static_cast<const int32_t*>(call.functionReturnValue)
-                                             : 0;
+  return call.functionReturnValue != nullptr
+             ? *static_cast<const int32_t*>(call.functionReturnValue)
+             : 0;
 }
 
 void AppendCall(const Cell& cell, uint32_t domain, const CUpti_CallbackData& call,
@@ -132,7 +133,7 @@ void AppendCall(const Cell& cell, uint32_t domain, const CUpti_CallbackData& cal
     record->name = site.name;
     record->domain = domain;
     record->correlation = cell.correlation;
-    record->category = flags;   // a call's flags travel here
+    record->category = flags;  // a call's flags travel here
     record->color = 0;
     record->return_value = result;
     record->stack = StackOf(site.call_class);
@@ -169,12 +170,14 @@ void ApiCallHandler::Enter(uint32_t domain, uint32_t cbid, const void* data) noe
     cell->epoch.store(g_epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
     cell->domain.store(domain, std::memory_order_release);  // pairs with InFlight
   }
-  if (sample != 0) [[unlikely]] TakeSample(cell, sample);
+  if (sample != 0) [[unlikely]]
+    TakeSample(cell, sample);
 }
 
 void ApiCallHandler::Exit(uint32_t domain, uint32_t cbid, const void* data) noexcept {
   Cell* cell = t_cell;
-  if (cell == nullptr) [[unlikely]] return;
+  if (cell == nullptr) [[unlikely]]
+    return;
   const uint64_t sample = CountCallback(cell);
   const auto& call = *static_cast<const CUpti_CallbackData*>(data);
   // Correlation ids are unique in the process: only the exit of the very call that entered matches.
@@ -185,7 +188,8 @@ void ApiCallHandler::Exit(uint32_t domain, uint32_t cbid, const void* data) noex
     }
     cell->domain.store(0, std::memory_order_release);  // pairs with InFlight: the record is out
   }
-  if (sample != 0) [[unlikely]] TakeSample(cell, sample);
+  if (sample != 0) [[unlikely]]
+    TakeSample(cell, sample);
 }
 
 void ApiCallHandler::MarkCaptured() noexcept {
@@ -245,9 +249,9 @@ ApiCallHandler::Totals ApiCallHandler::totals() noexcept {
     samples += cell.samples.load(std::memory_order_relaxed);
   }
   if (samples != 0) {
-    totals.ticks = static_cast<uint64_t>(static_cast<double>(ticks) *
-                                         (static_cast<double>(totals.callbacks) /
-                                          static_cast<double>(samples)));
+    totals.ticks =
+        static_cast<uint64_t>(static_cast<double>(ticks) * (static_cast<double>(totals.callbacks) /
+                                                            static_cast<double>(samples)));
   }
   return totals;
 }
@@ -266,7 +270,7 @@ void ApiCallHandler::ForgetAll() noexcept {
   g_past_ticks.store(0, std::memory_order_relaxed);
   g_past_samples.store(0, std::memory_order_relaxed);
   g_no_cell.store(0, std::memory_order_relaxed);
-  t_cell = nullptr;   // the child's one thread is this one
+  t_cell = nullptr;  // the child's one thread is this one
 }
 
 }  // namespace stepagent::cupti

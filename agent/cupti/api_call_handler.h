@@ -9,8 +9,9 @@
 // epoch; a thread beyond the table of cells is counted as having no ring.
 //
 // A thread's state is a cell of a static table, found through one TLS pointer (8 bytes of static
-// TLS): the thread `stepagent` can see calls in flight and sum the counters, and a cell whose thread
-// has ended is found by asking the kernel, so no destructor runs in the application's threads.
+// TLS): the thread `stepagent` can see calls in flight and sum the counters, and a cell whose
+// thread has ended is found by asking the kernel, so no destructor runs in the application's
+// threads.
 #include <cstdint>
 
 namespace stepagent::cupti {
@@ -35,8 +36,8 @@ class ApiCallHandler {
 
   struct Totals {
     uint64_t callbacks = 0;
-    uint64_t ticks = 0;       // estimate from samples; 0 when none was taken
-    uint64_t no_cell = 0;     // calls of threads that found no cell
+    uint64_t ticks = 0;    // estimate from samples; 0 when none was taken
+    uint64_t no_cell = 0;  // calls of threads that found no cell
   };
   [[nodiscard]] static Totals totals() noexcept;
   // In a forked child before it revives.

@@ -18,13 +18,15 @@ constexpr Row kDriverRows[] = {
      "container, that it was started with the devices (--gpus all)"},
     {101, "no_device", "no valid CUDA device: check CUDA_VISIBLE_DEVICES against nvidia-smi"},
     {3, "no_device",
-     "cuInit does not succeed in this process: a child forked after its parent used CUDA cannot use "
+     "cuInit does not succeed in this process: a child forked after its parent used CUDA cannot "
+     "use "
      "it, start workers with spawn"},
     {304, "no_device",
      "the operating system refused the driver library (CUDA error 304): check the permissions of "
      "/dev/nvidia* and the container's device list"},
     {803, "driver_mismatch",
-     "the driver library and the kernel module are of different versions: reboot after the driver's "
+     "the driver library and the kernel module are of different versions: reboot after the "
+     "driver's "
      "update, or mount the host's libcuda into the container"},
     {804, "driver_mismatch",
      "the CUDA compatibility package in use does not support this device: remove the directory "
@@ -42,10 +44,12 @@ constexpr Row kCuptiRows[] = {
      "the vGPU"},
     {33, "vgpu_not_supported", "CUPTI does not support this kind of virtual GPU"},
     {41, "confidential_computing",
-     "the device runs in confidential computing mode, which forbids tracing: use its devtools mode"},
+     "the device runs in confidential computing mode, which forbids tracing: use its devtools "
+     "mode"},
     {42, "cmp_not_supported", "CUPTI does not support CMP devices"},
     {43, "mig_not_supported",
-     "CUPTI does not support this MIG configuration: use a whole GPU instance or update the driver"},
+     "CUPTI does not support this MIG configuration: use a whole GPU instance or update the "
+     "driver"},
     {44, "sli_not_supported", "CUPTI does not support devices in an SLI configuration"},
     {45, "wsl_not_supported",
      "CUPTI does not support this device under WSL: switch on the GPU performance counters for all "
@@ -80,9 +84,10 @@ std::string CudaVersionText(uint32_t version) {
 }
 
 Reason NoDriverReason() {
-  return {"no_driver",
-          "no CUDA driver library (libcuda.so.1) is loaded in this process: the program has not used "
-          "CUDA, or the driver is not installed here"};
+  return {
+      "no_driver",
+      "no CUDA driver library (libcuda.so.1) is loaded in this process: the program has not used "
+      "CUDA, or the driver is not installed here"};
 }
 
 Reason NotInitializedReason() {
@@ -91,14 +96,13 @@ Reason NotInitializedReason() {
 }
 
 Reason ForkedChildReason() {
-  return {"forked_child",
-          "this process was forked and has not initialised CUDA itself: CUDA does not survive a fork, "
-          "start workers with spawn"};
+  return {
+      "forked_child",
+      "this process was forked and has not initialised CUDA itself: CUDA does not survive a fork, "
+      "start workers with spawn"};
 }
 
-Reason NotAskedReason() {
-  return {"not_asked", "no device activity was asked for (--activities)"};
-}
+Reason NotAskedReason() { return {"not_asked", "no device activity was asked for (--activities)"}; }
 
 Reason ReasonOfDriver(int result) {
   if (result == 0) return {};
@@ -113,7 +117,8 @@ Reason ReasonOfCupti(const std::string& call, int result, const std::string& tex
   if (result == 0) return {};
   if (result == kCuptiSlotTaken) return SlotTaken(holder);
   const Row* row = Find(kCuptiRows, result);
-  if (row != nullptr) return {row->code, std::string(row->sentence) + " [" + call + ": " + text + "]"};
+  if (row != nullptr)
+    return {row->code, std::string(row->sentence) + " [" + call + ": " + text + "]"};
   return {"error", call + " failed with " + text};
 }
 
@@ -121,17 +126,17 @@ Reason CuptiMissingReason(uint32_t driver_version, const std::string& tried) {
   const std::string major = std::to_string(driver_version / 1000);
   std::string sentence = "no usable libcupti was found";
   if (!tried.empty()) sentence += " (" + tried + ")";
-  sentence += ": install the CUDA " + major + " toolkit's CUPTI or the Python wheel nvidia-cuda-cupti, " +
+  sentence += ": install the CUDA " + major +
+              " toolkit's CUPTI or the Python wheel nvidia-cuda-cupti, " +
               "or name the file in STEPAGENT_CUPTI";
   return {"cupti_missing", sentence};
 }
 
 Reason CuptiTooNewReason(const std::string& path, uint32_t cupti_version, uint32_t driver_version) {
-  return {"cupti_too_new",
-          path + " (CUPTI API " + std::to_string(cupti_version) +
-              ") does not work with this driver, which supports CUDA " +
-              CudaVersionText(driver_version) +
-              ": update the driver, or name an older libcupti in STEPAGENT_CUPTI"};
+  return {"cupti_too_new", path + " (CUPTI API " + std::to_string(cupti_version) +
+                               ") does not work with this driver, which supports CUDA " +
+                               CudaVersionText(driver_version) +
+                               ": update the driver, or name an older libcupti in STEPAGENT_CUPTI"};
 }
 
 }  // namespace stepagent::cupti

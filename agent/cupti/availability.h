@@ -2,16 +2,16 @@
 // Availability: why device collection is not possible, and what to do about it.
 //
 // Purpose: one table from result codes to a short code for programs and a sentence for a person.
-// Thread rule: pure functions. Failure rule: an unknown code is "error" with the number in the text.
-// CUPTI's codes alone do not tell "no driver" from "no device" from "stub": those come from the
-// driver's own result. 15 (to 12.x) and 999 (13.0) mean the same.
+// Thread rule: pure functions. Failure rule: an unknown code is "error" with the number in the
+// text. CUPTI's codes alone do not tell "no driver" from "no device" from "stub": those come from
+// the driver's own result. 15 (to 12.x) and 999 (13.0) mean the same.
 #include <cstdint>
 #include <string>
 
 namespace stepagent::cupti {
 
 struct Reason {
-  std::string code;       // batch.proto GpuStatus.reason_code
+  std::string code;  // batch.proto GpuStatus.reason_code
   std::string sentence;
   [[nodiscard]] bool is_set() const { return !code.empty(); }
 };

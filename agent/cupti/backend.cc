@@ -1,5 +1,5 @@
-// The life of a collection: arm, callbacks on and off, flush, disarm, release. state() and what it is
-// made of: backend_state.cc.
+// The life of a collection: arm, callbacks on and off, flush, disarm, release. state() and what it
+// is made of: backend_state.cc.
 #include "agent/cupti/backend.h"
 
 #include <optional>
@@ -11,7 +11,8 @@
 namespace stepagent::cupti {
 namespace {
 
-// A fork holds the gate for as long as the kernel copies the process; longer means something is wrong.
+// A fork holds the gate for as long as the kernel copies the process; longer means something is
+// wrong.
 constexpr uint64_t kGateWaitNs = 5'000'000'000;
 // A second file where the first is too new for the driver, and one more.
 constexpr int kLibraryTries = 3;
@@ -238,8 +239,10 @@ void BackendImpl::EnableGraphLevel() {
     }
     why = api_.ResultText(result);
   }
-  state_.notes.push_back({"graph_level_node", "CUDA graphs are recorded kernel by kernel: one record "
-                                              "per graph launch is not available (" + why + ")"});
+  state_.notes.push_back({"graph_level_node",
+                          "CUDA graphs are recorded kernel by kernel: one record "
+                          "per graph launch is not available (" +
+                              why + ")"});
 }
 
 bool BackendImpl::EnableCalls() {
@@ -253,8 +256,8 @@ bool BackendImpl::EnableCalls() {
     if (result == kCuptiOk) {
       if (activity == kActivityLaunch) kind->enabled = true;
     } else {
-      kind->error += std::string(kind->error.empty() ? "" : "; ") +
-                     "callbacks: " + api_.ResultText(result);
+      kind->error +=
+          std::string(kind->error.empty() ? "" : "; ") + "callbacks: " + api_.ResultText(result);
     }
   }
   if (result == kCuptiOk || device_kinds_on_ != 0) return true;

@@ -27,9 +27,7 @@ class BackendImpl final : public CuptiBackend {
   void NoteCuda() override;
   [[nodiscard]] bool CudaIsMapped() const override;
   void Arm(const ArmRequest& request) override;
-  [[nodiscard]] bool IsArmed() const override {
-    return is_armed_.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] bool IsArmed() const override { return is_armed_.load(std::memory_order_acquire); }
   void DisableCallbacks() override;
   [[nodiscard]] uint32_t CallsInFlight() const override;
   void EnableCallbacks() override;
@@ -86,8 +84,8 @@ class BackendImpl final : public CuptiBackend {
   ApiTable api_;
   Layouts layouts_;
   CallbackCatalog catalog_;
-  // Leaked: CUPTI may hold buffers for ever. Atomic, like is_armed_: the thread `stepagent` may look
-  // (Decode, counters) while the thread inside InitializeInjection arms for the first time.
+  // Leaked: CUPTI may hold buffers for ever. Atomic, like is_armed_: the thread `stepagent` may
+  // look (Decode, counters) while the thread inside InitializeInjection arms for the first time.
   std::atomic<BufferPool*> pool_{nullptr};
   Subscription subscription_;
   Decoder decoder_;
@@ -100,12 +98,12 @@ class BackendImpl final : public CuptiBackend {
   std::string first_kind_error_call_;
   uint32_t device_kinds_on_ = 0;
   std::atomic<bool> cuda_noted_{false};  // set by the thread inside InitializeInjection
-  int failed_init_ = 0;                // cuInit's last bad result: it is costly and not cached
-  bool must_note_cuda_ = false;        // forked: the parent's CUDA is not ours
+  int failed_init_ = 0;                  // cuInit's last bad result: it is costly and not cached
+  bool must_note_cuda_ = false;          // forked: the parent's CUDA is not ours
   std::atomic<bool> is_armed_{false};
   bool has_armed_once_ = false;
-  bool reason_is_pending_ = false;     // told inside InitializeInjection, before cuInit had a result
-  bool was_not_initialized_ = false;   // and it was CUPTI that found no usable driver
+  bool reason_is_pending_ = false;    // told inside InitializeInjection, before cuInit had a result
+  bool was_not_initialized_ = false;  // and it was CUPTI that found no usable driver
   bool must_describe_devices_ = false;
   uint64_t cupti_dropped_ = 0;
   bool dropped_unknown_ = false;

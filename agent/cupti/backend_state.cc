@@ -8,13 +8,13 @@
 namespace stepagent::cupti {
 namespace {
 
-constexpr uint32_t kApi130 = 130000;       // deadlocks and crashes that 13.0 update 1 fixed
-constexpr uint32_t kApi133 = 130300;       // several subscribers, with driver r610 and later
+constexpr uint32_t kApi130 = 130000;  // deadlocks and crashes that 13.0 update 1 fixed
+constexpr uint32_t kApi133 = 130300;  // several subscribers, with driver r610 and later
 constexpr uint32_t kDriver133 = 13030;
 constexpr int kDeviceNameBytes = 256;
 
 struct AttributeField {
-  int attribute;   // CUdevice_attribute
+  int attribute;  // CUdevice_attribute
   uint32_t core::DeviceActivity::*field;
 };
 constexpr AttributeField kAttributes[] = {
@@ -56,8 +56,8 @@ int BackendImpl::InitResult() {
 Reason BackendImpl::WhyNotInitialized(const std::string& call, int result) {
   if (request_.inside_injection) {
     was_not_initialized_ = true;
-    return {"error", call + " failed with " + api_.ResultText(result) +
-                         " while CUDA was being initialised"};
+    return {"error",
+            call + " failed with " + api_.ResultText(result) + " while CUDA was being initialised"};
   }
   const Reason reason = ReasonOfDriver(InitResult());
   return reason.is_set() ? reason
@@ -112,16 +112,19 @@ bool BackendImpl::Summarize() {
 
 void BackendImpl::NoteQuirks() {
   if (state_.cupti_version == kApi130) {
-    state_.notes.push_back({"cupti_13_0", "CUPTI 13.0 before update 1 can deadlock when kernel records "
-                                          "are switched off: update it"});
+    state_.notes.push_back({"cupti_13_0",
+                            "CUPTI 13.0 before update 1 can deadlock when kernel records "
+                            "are switched off: update it"});
   }
   if (state_.cupti_version >= kApi133 && driver_version_ >= kDriver133) {
-    state_.notes.push_back({"several_subscribers", "this CUPTI and driver can serve several clients at "
-                                                   "once; stepagent takes the one-client way"});
+    state_.notes.push_back({"several_subscribers",
+                            "this CUPTI and driver can serve several clients at "
+                            "once; stepagent takes the one-client way"});
   }
   if (state_.newer_cupti) {
-    state_.notes.push_back({"newer_cupti", "records are longer than any layout known: the known fields "
-                                           "were read, later ones are left out"});
+    state_.notes.push_back({"newer_cupti",
+                            "records are longer than any layout known: the known fields "
+                            "were read, later ones are left out"});
   }
 }
 
@@ -175,7 +178,8 @@ void BackendImpl::DescribeDevices(core::ActivitySink* sink) {
       device.*entry.field = driver_.Attribute(entry.attribute, device.ordinal);
     }
     // Two transfers a clock, as CUPTI's own record has it.
-    device.memory_bandwidth_kbps = uint64_t{2} * driver_.Attribute(kMemoryClockKhz, device.ordinal) *
+    device.memory_bandwidth_kbps = uint64_t{2} *
+                                   driver_.Attribute(kMemoryClockKhz, device.ordinal) *
                                    (driver_.Attribute(kMemoryBusBits, device.ordinal) / 8);
     sink->OnDevice(device);
   }
@@ -211,8 +215,8 @@ BackendCounters BackendImpl::counters() {
 
 void BackendImpl::ForgetAll() {
   ApiCallHandler::ForgetAll();
-  // The parent's subscription, pool and armed state mean nothing here, and nothing is freed: CUPTI's
-  // copy of them is in whatever state the fork found it. The library itself stays chosen.
+  // The parent's subscription, pool and armed state mean nothing here, and nothing is freed:
+  // CUPTI's copy of them is in whatever state the fork found it. The library itself stays chosen.
   subscription_.Abandon();
   pool_.store(nullptr, std::memory_order_relaxed);
   is_armed_.store(false, std::memory_order_relaxed);

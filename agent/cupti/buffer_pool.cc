@@ -1,5 +1,5 @@
-// HOT PATH B: Request and Complete run under CUPTI's locks on anybody's thread. No lock, allocation,
-// system call, log or CUPTI call in them.
+// HOT PATH B: Request and Complete run under CUPTI's locks on anybody's thread. No lock,
+// allocation, system call, log or CUPTI call in them.
 #include "agent/cupti/buffer_pool.h"
 
 #include <sys/mman.h>
@@ -13,8 +13,8 @@ namespace stepagent::cupti {
 namespace {
 
 // A buffer that fills faster than this is too small (twice the size halves the callbacks); one that
-// takes four times as long holds a slow program's data back (a plain flush returns no buffer with an
-// unfinished record in it).
+// takes four times as long holds a slow program's data back (a plain flush returns no buffer with
+// an unfinished record in it).
 constexpr uint64_t kQuickFillNs = 50'000'000;
 constexpr uint64_t kSlowFillNs = 200'000'000;
 // Full: no further record fits. Longer than any record known.

@@ -6,8 +6,8 @@
 // Thread rule: Request and Complete on any thread, also concurrently and under CUPTI's locks; every
 // other method on the thread `stepagent`.
 // Failure rule: CUPTI never gets NULL (below API 27 it crashes on it). Over the cap it gets a small
-// discard buffer whose records are counted per activity and thrown away; when even those are all out,
-// a bin shared by everybody, whose content nobody can count (`uncounted`).
+// discard buffer whose records are counted per activity and thrown away; when even those are all
+// out, a bin shared by everybody, whose content nobody can count (`uncounted`).
 //
 // One stretch of address space is divided into slots of the largest size; a buffer is the beginning
 // of a slot, so any slot serves any size and memory is touched only as far as CUPTI writes.
@@ -27,10 +27,10 @@ struct PoolCounts {
   uint64_t requested = 0;
   uint64_t completed = 0;
   uint64_t foreign = 0;
-  uint64_t refused = 0;             // discard buffers and the bin, handed out
-  uint64_t uncounted = 0;           // times the bin came back: what it held is unknown
+  uint64_t refused = 0;    // discard buffers and the bin, handed out
+  uint64_t uncounted = 0;  // times the bin came back: what it held is unknown
   uint64_t outstanding = 0;
-  uint64_t bytes = 0;               // memory the slots hold
+  uint64_t bytes = 0;  // memory the slots hold
   uint64_t dropped[kActivityCount] = {};
 };
 
@@ -87,7 +87,7 @@ class BufferPool {
   struct Slot {
     std::atomic<uint32_t> next{kNone};
     std::atomic<uint32_t> state{kFree};
-    size_t handed_bytes = 0;   // while out: what CUPTI was told
+    size_t handed_bytes = 0;  // while out: what CUPTI was told
     size_t valid_bytes = 0;
     size_t touched_bytes = 0;  // memory behind it; owned by whoever has the slot
     uint64_t since_ns = 0;
@@ -113,11 +113,11 @@ class BufferPool {
   void CompleteDiscard(uint32_t slot, size_t valid_bytes) noexcept;
   void CountDiscarded(const uint8_t* data, size_t valid_bytes) noexcept;
   void AdaptSize(const Slot& slot) noexcept;
-  [[nodiscard]] uint32_t TakeList() noexcept;   // oldest first
+  [[nodiscard]] uint32_t TakeList() noexcept;  // oldest first
   void Recycle(uint32_t slot);
 
   uint8_t* base_ = nullptr;
-  uint8_t* discard_base_ = nullptr;   // kDiscardSlots buffers, then the bin
+  uint8_t* discard_base_ = nullptr;  // kDiscardSlots buffers, then the bin
   uint32_t slot_count_ = 0;
   size_t cap_bytes_ = 0;
   std::atomic<const Layouts*> layouts_{nullptr};

@@ -15,16 +15,16 @@ bool IsWholeName(std::string_view rest) { return rest.empty() || rest.front() ==
 
 struct Rule {
   std::string_view prefix;
-  bool is_whole;   // the name ends here, but for suffixes
+  bool is_whole;  // the name ends here, but for suffixes
   CallClass call_class;
 };
 // First match wins; after "cu" or "cuda" was taken off.
 constexpr Rule kRules[] = {
-    {"LaunchHostFunc", false, CallClass::kOther},   // runs on the host
+    {"LaunchHostFunc", false, CallClass::kOther},  // runs on the host
     {"Launch", false, CallClass::kLaunch},
     {"GraphLaunch", true, CallClass::kGraphLaunch},
     {"Memcpy", false, CallClass::kMemcpy},
-    {"Memset", false, CallClass::kMemset},          // MemSetAccess and the like have a capital S
+    {"Memset", false, CallClass::kMemset},  // MemSetAccess and the like have a capital S
     {"CtxSynchronize", true, CallClass::kSync},
     {"DeviceSynchronize", true, CallClass::kSync},
     {"ThreadSynchronize", true, CallClass::kSync},
@@ -75,8 +75,7 @@ void CallbackCatalog::BuildDomain(const ApiTable& api, uint32_t domain) {
   uint32_t gap = 0;
   for (uint32_t cbid = 1; cbid < kMaxCallbackId && gap < kGapThatEnds; ++cbid) {
     const char* name = nullptr;
-    const auto result =
-        api.GetCallbackName(static_cast<CUpti_CallbackDomain>(domain), cbid, &name);
+    const auto result = api.GetCallbackName(static_cast<CUpti_CallbackDomain>(domain), cbid, &name);
     if (result != CUPTI_SUCCESS || name == nullptr) {
       ++gap;
       continue;

@@ -29,7 +29,7 @@ struct CallSite {
 
 class CallbackCatalog {
  public:
-  static constexpr uint32_t kMaxCallbackId = 2048;   // 13.0 has 806 driver and 522 runtime functions
+  static constexpr uint32_t kMaxCallbackId = 2048;  // 13.0 has 806 driver and 522 runtime functions
 
   struct Function {
     uint32_t domain;

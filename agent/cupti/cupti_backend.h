@@ -1,15 +1,14 @@
 #pragma once
 // CuptiBackend: all of CUPTI, behind one object.
 //
-// Purpose: load the library, say why it cannot be used, arm and disarm, hand over completed buffers.
-// No vendor type leaves this folder.
-// Thread rule: every method on one thread at a time: the thread `stepagent`, or the thread inside
-// InitializeInjection when the phase is already warmup or active (the caller serialises them). API
-// callbacks and buffer callbacks (hot paths A and B) run on application threads and CUPTI's worker
-// and touch only lock-free state.
-// Failure rule: nothing here throws or ends the process; a failure is a GpuState with reason code and
-// sentence, and the host side goes on. Never cuptiFinalize, never a device synchronisation, never a
-// CUDA call in a forked child, never the timestamp callback.
+// Purpose: load the library, say why it cannot be used, arm and disarm, hand over completed
+// buffers. No vendor type leaves this folder. Thread rule: every method on one thread at a time:
+// the thread `stepagent`, or the thread inside InitializeInjection when the phase is already warmup
+// or active (the caller serialises them). API callbacks and buffer callbacks (hot paths A and B)
+// run on application threads and CUPTI's worker and touch only lock-free state. Failure rule:
+// nothing here throws or ends the process; a failure is a GpuState with reason code and sentence,
+// and the host side goes on. Never cuptiFinalize, never a device synchronisation, never a CUDA call
+// in a forked child, never the timestamp callback.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,46 +20,47 @@ namespace stepagent::cupti {
 struct GpuState {
   enum class Status : uint8_t { kUnavailable, kPartial, kCollected };
   Status status = Status::kUnavailable;
-  std::string reason;        // a sentence for a person, with what to do
-  std::string reason_code;   // batch.proto GpuStatus.reason_code
+  std::string reason;       // a sentence for a person, with what to do
+  std::string reason_code;  // batch.proto GpuStatus.reason_code
   uint32_t driver_version = 0, cupti_version = 0;
   std::string cupti_path, cupti_choice, graph_level, holder;
   bool newer_cupti = false;
   struct Note {
     std::string code, text;
   };
-  std::vector<Note> notes;   // what a reader must know (manifest `notes`)
+  std::vector<Note> notes;  // what a reader must know (manifest `notes`)
 };
 struct KindState {
-  uint32_t activity = 0;     // batch.proto Activity
+  uint32_t activity = 0;  // batch.proto Activity
   bool requested = false, enabled = false;
   std::string error;
 };
 struct ArmRequest {
-  uint32_t activities = 0;   // ActivityBit set
+  uint32_t activities = 0;  // ActivityBit set
   bool graph_nodes = false;
-  bool native_stacks = false;    // only with SetStackSource
-  // The caller is inside InitializeInjection, that is inside the application's first cuInit: nothing
-  // of the driver may be initialised to learn a reason; Diagnose() completes it later.
+  bool native_stacks = false;  // only with SetStackSource
+  // The caller is inside InitializeInjection, that is inside the application's first cuInit:
+  // nothing of the driver may be initialised to learn a reason; Diagnose() completes it later.
   bool inside_injection = false;
 };
 struct BackendCounters {
-  uint64_t callbacks = 0;            // API callbacks handled (enter and exit count one each)
-  uint64_t callback_ticks = 0;       // spent in them: one in 63 timed, scaled; 0 none timed yet
+  uint64_t callbacks = 0;       // API callbacks handled (enter and exit count one each)
+  uint64_t callback_ticks = 0;  // spent in them: one in 63 timed, scaled; 0 none timed yet
   uint64_t foreign_buffers = 0;
-  uint64_t refused_buffers = 0;      // discard buffers handed out
+  uint64_t refused_buffers = 0;  // discard buffers handed out
   uint64_t buffers_outstanding = 0;
-  uint64_t buffer_bytes = 0;         // memory held by the pool
-  uint64_t cupti_dropped = 0;        // sum of cuptiActivityGetNumDroppedRecords
-  bool dropped_unknown = false;      // it could not be read
+  uint64_t buffer_bytes = 0;     // memory held by the pool
+  uint64_t cupti_dropped = 0;    // sum of cuptiActivityGetNumDroppedRecords
+  bool dropped_unknown = false;  // it could not be read
   uint64_t records_decoded = 0;
   uint64_t records_invalid = 0;      // told to the sink as OnInvalid
   uint64_t records_other_kinds = 0;  // of kinds that somebody else switched on: left alone
   uint64_t records_no_timing = 0;    // decoded and flagged
   uint64_t calls_without_cell = 0;   // API calls of more threads than we can follow
-  // Records in discard buffers (pool over its cap), by batch.proto Activity: a loss by our decision.
+  // Records in discard buffers (pool over its cap), by batch.proto Activity: a loss by our
+  // decision.
   uint64_t pool_dropped[9] = {};
-  uint64_t pool_uncounted = 0;       // discard buffers whose content could not be counted
+  uint64_t pool_uncounted = 0;  // discard buffers whose content could not be counted
 };
 
 class CuptiBackend {
@@ -99,7 +99,8 @@ class CuptiBackend {
   // CUPTI's clock now (CLOCK_REALTIME base; under WSL another): the other half of a clock sample.
   // 0 when no library is loaded.
   [[nodiscard]] virtual uint64_t DeviceClockNs() const = 0;
-  // Called at each launch while native_stacks is on; gives the id of the caller's stack. Hot path A.
+  // Called at each launch while native_stacks is on; gives the id of the caller's stack. Hot path
+  // A.
   virtual void SetStackSource(uint32_t (*source)() noexcept) = 0;
 
   [[nodiscard]] virtual const GpuState& state() const = 0;

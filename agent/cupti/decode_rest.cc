@@ -1,4 +1,5 @@
-// Handlers of everything that is not device work: waits, overhead, memory, devices, contexts, streams.
+// Handlers of everything that is not device work: waits, overhead, memory, devices, contexts,
+// streams.
 #include <array>
 #include <cstring>
 
@@ -7,8 +8,8 @@
 namespace stepagent::cupti {
 namespace {
 
-constexpr uint32_t kNoStream = 0xFFFFFFFF;   // CUPTI_SYNCHRONIZATION_INVALID_VALUE
-constexpr uint32_t kObjectThread = 2;        // CUPTI_ACTIVITY_OBJECT_THREAD
+constexpr uint32_t kNoStream = 0xFFFFFFFF;  // CUPTI_SYNCHRONIZATION_INVALID_VALUE
+constexpr uint32_t kObjectThread = 2;       // CUPTI_ACTIVITY_OBJECT_THREAD
 
 // CUdevice_attribute numbers that the record lacks.
 constexpr int kMaxThreadsPerMultiprocessor = 39;

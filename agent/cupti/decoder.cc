@@ -60,8 +60,9 @@ uint64_t Decoder::DecodeBuffer(uint8_t* data, size_t valid_bytes, core::Activity
     const CUptiResult result = api_->ActivityGetNextRecord(data, valid_bytes, &record);
     if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) break;
     const auto* at = reinterpret_cast<const uint8_t*>(record);
-    // A kind the iterator does not know (21, on 11.x 999) ends the walk: nobody knows where the next
-    // record begins. One that leaves the buffer or stands still would be the iterator's own fault.
+    // A kind the iterator does not know (21, on 11.x 999) ends the walk: nobody knows where the
+    // next record begins. One that leaves the buffer or stands still would be the iterator's own
+    // fault.
     if (result != CUPTI_SUCCESS || at < data || at + sizeof(uint32_t) > end ||
         (previous != nullptr && at <= previous)) {
       Reject(kActivityNone, sink);
@@ -92,9 +93,8 @@ bool Decoder::DecodeRecord(uint32_t kind, const RecordView& record, core::Activi
 
 uint8_t Decoder::TimingFlags(uint64_t start_ns, uint64_t end_ns) {
   uint8_t flags = 0;
-  if (start_ns == 0) {
-    flags = core::kDeviceNoTiming;
-  } else if (now_ns_ != 0 && Distance(start_ns, now_ns_) > kBelievableNs) {
+  const bool is_other_clock = now_ns_ != 0 && Distance(start_ns, now_ns_) > kBelievableNs;
+  if (start_ns == 0 || is_other_clock) {
     flags = core::kDeviceNoTiming;
   } else if (end_ns == 0) {
     flags = core::kDeviceUnfinished;

@@ -1,8 +1,8 @@
 #pragma once
 // Decoder: a completed buffer into ActivitySink calls.
 //
-// Purpose: walk the records with the library's own iterator (we never compute a stride), one handler
-// per kind, each field read at its offset and only if the record is long enough to have it.
+// Purpose: walk the records with the library's own iterator (we never compute a stride), one
+// handler per kind, each field read at its offset and only if the record is long enough to have it.
 // Thread rule: the thread `stepagent`. Failure rule: whatever the bytes are, nothing outside the
 // buffer is read but the names that records point to; what makes no sense is counted.
 #include <cstddef>
@@ -20,9 +20,9 @@ namespace stepagent::cupti {
 
 struct DecodeCounts {
   uint64_t decoded = 0;
-  uint64_t invalid = 0;        // of a kind of ours, undecodable; or the rest of a buffer given up
-  uint64_t other_kinds = 0;    // kinds that somebody else switched on
-  uint64_t no_timing = 0;      // decoded, flagged: stamps that cannot be placed
+  uint64_t invalid = 0;      // of a kind of ours, undecodable; or the rest of a buffer given up
+  uint64_t other_kinds = 0;  // kinds that somebody else switched on
+  uint64_t no_timing = 0;    // decoded, flagged: stamps that cannot be placed
 };
 
 class Decoder {

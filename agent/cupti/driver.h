@@ -2,9 +2,10 @@
 // Driver: the CUDA driver library that the application has mapped, asked without side effects.
 //
 // Purpose: is libcuda here, which version, was it initialised, and why is there no device.
-// Thread rule: as CuptiBackend's methods. Failure rule: nothing here fails; an answer may be unknown.
-// Nothing creates state: the library is only found (RTLD_NOLOAD), queries only query, and cuInit is
-// called once the application's own call has been through, to learn the reason of a failure.
+// Thread rule: as CuptiBackend's methods. Failure rule: nothing here fails; an answer may be
+// unknown. Nothing creates state: the library is only found (RTLD_NOLOAD), queries only query, and
+// cuInit is called once the application's own call has been through, to learn the reason of a
+// failure.
 #include <cstddef>
 #include <cstdint>
 
@@ -18,7 +19,7 @@ enum : int {
   kCudaNoDevice = 100,
   kCudaDriverMismatch = 803,
   kCudaCompatNotSupported = 804,
-  kCudaUnasked = -1,   // ours: not asked, or the symbol is missing
+  kCudaUnasked = -1,  // ours: not asked, or the symbol is missing
 };
 
 class Driver {
@@ -31,7 +32,8 @@ class Driver {
   [[nodiscard]] uint32_t Version(int* result) const;
   // kCudaOk when initialised; kCudaNotInitialized before, during and after a failed first cuInit.
   [[nodiscard]] int DeviceCount(int* count) const;
-  // Only once the application's own cuInit has returned: on the thread inside it this would deadlock.
+  // Only once the application's own cuInit has returned: on the thread inside it this would
+  // deadlock.
   [[nodiscard]] int Init() const;
   // cuDeviceGetAttribute; 0 when unknown.
   [[nodiscard]] uint32_t Attribute(int attribute, uint32_t ordinal) const;

@@ -76,7 +76,7 @@ inline constexpr KindSpec kKinds[] = {
     {kKindMemory2, kActivityMemory, KindRole::kMain, "MEMORY2", 112, 128},
 };
 // Decoded like CONCURRENT_KERNEL when another client switched it on; never enabled by us.
-inline constexpr KindSpec kSerialKernel = {kKindKernel, kActivityKernel, KindRole::kExtra, "KERNEL",
-                                           144,         248};
+inline constexpr KindSpec kSerialKernel = {
+    kKindKernel, kActivityKernel, KindRole::kExtra, "KERNEL", 144, 248};
 
 }  // namespace stepagent::cupti

@@ -8,15 +8,15 @@ namespace {
 // Longer than two records of any kind met so far, shorter than a page twice over.
 constexpr size_t kProbeBytes = 4096;
 // What counts as another client's records in a buffer of ours: known, never decoded.
-constexpr uint32_t kUndecodedKinds[] = {kKindDriver,    kKindRuntime,
-                                        kKindCudaEvent, kKindExternalCorrelation,
+constexpr uint32_t kUndecodedKinds[] = {kKindDriver,         kKindRuntime,
+                                        kKindCudaEvent,      kKindExternalCorrelation,
                                         kKindInternalLaunch, kKindMemoryPool};
 
 }  // namespace
 
 uint32_t Layouts::Measure(const ApiTable& api, uint32_t kind) {
-  // With the kind in every 4-byte slot the second record is one of the same kind wherever it begins,
-  // so the distance between the first two is the length.
+  // With the kind in every 4-byte slot the second record is one of the same kind wherever it
+  // begins, so the distance between the first two is the length.
   std::vector<uint64_t> buffer(kProbeBytes / sizeof(uint64_t), (uint64_t{kind} << 32) | kind);
   auto* bytes = reinterpret_cast<uint8_t*>(buffer.data());
   CUpti_Activity* record = nullptr;

@@ -81,7 +81,8 @@ void OpenOverride(const std::string& value, uint32_t driver_major, LoadedLibrary
   if (!IsFolder(value)) {
     if (Open(value, 0, {}, choice, out)) return;
     const char* error = dlerror();
-    out->tried = std::string(kOverride) + "=" + value + ": " + (error != nullptr ? error : "not loadable");
+    out->tried =
+        std::string(kOverride) + "=" + value + ": " + (error != nullptr ? error : "not loadable");
     return;
   }
   std::vector<Loader::Candidate> candidates;

@@ -6,8 +6,8 @@
 // downwards, the toolkit's. The choice and its reason are written into every manifest.
 // Thread rule: under the loader gate. Failure rule: no candidate leaves `handle` null and says what
 // was tried.
-// Never linked and never early: mapping an older libcupti.so.12 makes a later load of a library that
-// needs a newer one fail. Always RTLD_LOCAL; a handle is never closed.
+// Never linked and never early: mapping an older libcupti.so.12 makes a later load of a library
+// that needs a newer one fail. Always RTLD_LOCAL; a handle is never closed.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,9 +16,9 @@ namespace stepagent::cupti {
 
 struct LoadedLibrary {
   void* handle = nullptr;
-  std::string path;     // the file, as the dynamic loader names it
-  std::string choice;   // "already loaded by the application", …
-  std::string tried;    // when handle is null
+  std::string path;    // the file, as the dynamic loader names it
+  std::string choice;  // "already loaded by the application", …
+  std::string tried;   // when handle is null
 };
 
 class Loader {
@@ -29,7 +29,7 @@ class Loader {
 
   struct Candidate {
     std::string path;
-    uint32_t major = 0;    // 13 of libcupti.so.13; 11 of libcupti.so.11.8
+    uint32_t major = 0;  // 13 of libcupti.so.13; 11 of libcupti.so.11.8
     uint32_t minor = 0;
   };
   // Of a file name such as libcupti.so.12 or libcupti.so.2024.1.0; major 0: not a libcupti.

@@ -82,7 +82,7 @@ Loader::Candidate Loader::Parse(const std::string& path) {
   candidate.path = path;
   unsigned major = 0, minor = 0;
   if (*rest == '\0') {
-    candidate.major = 1;   // a bare name tells no version: it comes last
+    candidate.major = 1;  // a bare name tells no version: it comes last
   } else if (std::sscanf(rest, ".%u.%u", &major, &minor) >= 1) {
     // Files behind the soname are numbered by year (libcupti.so.2024.1.0).
     candidate.major = major < 1000 ? major : 1;
@@ -125,10 +125,9 @@ std::vector<std::string> Loader::InterpreterPrefixes() {
 std::vector<Loader::Candidate> Loader::InWheels(const std::vector<std::string>& prefixes) {
   std::vector<Candidate> found;
   for (const std::string& prefix : prefixes) {
-    for (const char* packages :
-         {"/lib/python3*/site-packages", "/lib64/python3*/site-packages",
-          "/lib/python3*/dist-packages", "/lib/python3/dist-packages",
-          "/local/lib/python3*/dist-packages"}) {
+    for (const char* packages : {"/lib/python3*/site-packages", "/lib64/python3*/site-packages",
+                                 "/lib/python3*/dist-packages", "/lib/python3/dist-packages",
+                                 "/local/lib/python3*/dist-packages"}) {
       // cu11 and cu12 wheels: nvidia/cuda_cupti/lib; cu13: nvidia/cu13/lib.
       AddPattern(prefix + packages + "/nvidia/*/lib/libcupti.so.*", &found);
     }

@@ -26,7 +26,8 @@ void NameCache::Clear() {
 core::NameId NameCache::Intern(const char* name) {
   Entry& entry = entries_[Slot(name, kEntries)];
   if (entry.name == name) [[likely]] {
-    if (entry.checked_in == buffer_) [[likely]] return entry.id;
+    if (entry.checked_in == buffer_) [[likely]]
+      return entry.id;
     if (Matches(name, core::NameTable::Text(entry.id))) {
       entry.checked_in = buffer_;
       return entry.id;

@@ -4,8 +4,8 @@
 // Purpose: CUPTI shares one name string among all records of a kernel; interning it anew for each
 // record (strlen and hash of some hundred bytes) would cost more than the rest of the decoding.
 // Thread rule: the thread that decodes. Failure rule: a miss only costs time.
-// The pointer is a hint, never the key: a rival's cuptiFinalize frees names and the address may come
-// back with another text, so the first hit in each buffer is compared with the interned text.
+// The pointer is a hint, never the key: a rival's cuptiFinalize frees names and the address may
+// come back with another text, so the first hit in each buffer is compared with the interned text.
 #include <cstddef>
 #include <cstdint>
 
@@ -30,7 +30,7 @@ class NameCache {
   struct Entry {
     const char* name = nullptr;
     core::NameId id = 0;
-    uint32_t checked_in = 0;   // the buffer in which the text was last compared
+    uint32_t checked_in = 0;  // the buffer in which the text was last compared
   };
   Entry entries_[kEntries];
   uint32_t buffer_ = 1;

@@ -19,8 +19,8 @@ class RecordView {
     std::memcpy(&value, data_ + offset, sizeof(T));
     return value;
   }
-  // A field that records of at least `since` bytes have. Never judged by its own offset: some fields
-  // took the place of padding in a record that did not grow by them alone.
+  // A field that records of at least `since` bytes have. Never judged by its own offset: some
+  // fields took the place of padding in a record that did not grow by them alone.
   template <typename T>
   [[nodiscard]] T GetSince(uint32_t since, uint32_t offset, T fallback = T()) const {
     return bytes_ >= since ? Get<T>(offset) : fallback;

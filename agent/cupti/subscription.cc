@@ -6,8 +6,8 @@ namespace stepagent::cupti {
 namespace {
 
 constexpr const char* kName = "stepagent";
-constexpr size_t kHolderBytes = 128;     // the library asks for at least 64
-constexpr uint32_t kSystemThreadIds = 1; // CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+constexpr size_t kHolderBytes = 128;      // the library asks for at least 64
+constexpr uint32_t kSystemThreadIds = 1;  // CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
 
 }  // namespace
 
@@ -73,7 +73,8 @@ int Subscription::EnableCallback(bool on, uint32_t domain, uint32_t cbid) {
 }
 
 int Subscription::Flush(bool forced) {
-  return api_->ActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : CUPTI_ACTIVITY_FLAG_NONE);
+  return api_->ActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
+                                       : CUPTI_ACTIVITY_FLAG_NONE);
 }
 
 bool Subscription::ReadDropped(uint64_t* total) {

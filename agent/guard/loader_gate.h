@@ -2,11 +2,11 @@
 // LoaderGate: keeps fork and the dynamic loader apart.
 //
 // Purpose: dlopen, dlsym, subscribing and the first enable run under this gate; the fork handlers
-// take it too, so that no child is born while one of our threads is inside the loader (without it 13
-// of 40 children hung in their own dlopen).
-// Thread rule: any thread, also a pthread_atfork prepare handler: it spins, then sleeps 50 us at a
-// time, and uses no mutex, futex or allocation. Not recursive: the owner that asks again is refused.
-// Failure rule: AcquireFor gives up after its time and says so; nothing is ever blocked for good.
+// take it too, so that no child is born while one of our threads is inside the loader (without it
+// 13 of 40 children hung in their own dlopen). Thread rule: any thread, also a pthread_atfork
+// prepare handler: it spins, then sleeps 50 us at a time, and uses no mutex, futex or allocation.
+// Not recursive: the owner that asks again is refused. Failure rule: AcquireFor gives up after its
+// time and says so; nothing is ever blocked for good.
 #include <cstdint>
 
 namespace stepagent::guard {

@@ -1,5 +1,6 @@
 // Runs a fuzz target without libFuzzer: files named on the command line, else random inputs for a
-// bounded time. No coverage guidance: it keeps the target built and its invariants checked anywhere.
+// bounded time. No coverage guidance: it keeps the target built and its invariants checked
+// anywhere.
 //
 // Threads: one. Failure: the target aborts; the seed printed first reproduces the run.
 #include <chrono>
@@ -23,7 +24,8 @@ int RunFile(const char* path) {
     std::fprintf(stderr, "cannot read %s\n", path);
     return 2;
   }
-  const std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string content((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
   return LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(content.data()), content.size());
 }
 

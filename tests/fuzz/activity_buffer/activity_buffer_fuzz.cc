@@ -1,8 +1,8 @@
 // Activity buffers with hostile contents through the decoder and the discard counter.
 //
 // The first byte chooses the CUPTI version, the second how long the valid part is said to be; the
-// rest is the buffer. Name pointers are replaced by good ones or NULL where a record's name would be:
-// a wild pointer cannot be told from a good one, and the library is trusted not to write such.
+// rest is the buffer. Name pointers are replaced by good ones or NULL where a record's name would
+// be: a wild pointer cannot be told from a good one, and the library is trusted not to write such.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

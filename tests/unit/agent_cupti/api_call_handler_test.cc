@@ -108,7 +108,7 @@ TEST_F(ApiCallHandlerTest, NestedDriverCallBelongsToTheRuntimeCall) {
 }
 
 TEST_F(ApiCallHandlerTest, RecordingComesOnInMidCall) {
-  Enter(kDomainDriver, kLaunchDriver, 1);   // so that the thread has its cell
+  Enter(kDomainDriver, kLaunchDriver, 1);  // so that the thread has its cell
   Exit(kDomainDriver, kLaunchDriver, 1);
   (void)Take();
   Record(false);
@@ -119,7 +119,7 @@ TEST_F(ApiCallHandlerTest, RecordingComesOnInMidCall) {
   Exit(kDomainRuntime, kLaunchRuntime, 9);
   EXPECT_TRUE(Take().empty());
   Enter(kDomainRuntime, kLaunchRuntime, 10);
-  Record(false);   // a call that began inside counts though it ends outside
+  Record(false);  // a call that began inside counts though it ends outside
   Exit(kDomainRuntime, kLaunchRuntime, 10);
   EXPECT_EQ(Take().size(), 1U);
 }
@@ -127,7 +127,7 @@ TEST_F(ApiCallHandlerTest, RecordingComesOnInMidCall) {
 TEST_F(ApiCallHandlerTest, UnmatchedExitsAreIgnoredAndLaterPairsRight) {
   Exit(kDomainDriver, kLaunchDriver, 11);
   Enter(kDomainDriver, kLaunchDriver, 12);
-  Exit(kDomainDriver, kLaunchDriver, 13);   // not this call's
+  Exit(kDomainDriver, kLaunchDriver, 13);  // not this call's
   Exit(kDomainRuntime, kLaunchRuntime, 12);
   EXPECT_TRUE(Take().empty());
   Exit(kDomainDriver, kLaunchDriver, 12);
@@ -189,7 +189,7 @@ TEST_F(ApiCallHandlerTest, NothingIsTouchedWhileNotRecording) {
 TEST_F(ApiCallHandlerTest, CountsOfEndedThreadsStayAndTheirCellsComeBack) {
   const uint64_t before = ApiCallHandler::totals().callbacks;
   constexpr uint32_t kRounds = 20;
-  constexpr uint32_t kThreads = 300;   // 6000 threads in all: more than there are cells
+  constexpr uint32_t kThreads = 300;  // 6000 threads in all: more than there are cells
   for (uint32_t round = 0; round < kRounds; ++round) {
     std::vector<std::thread> threads;
     for (uint32_t t = 0; t < kThreads; ++t) {

@@ -125,7 +125,7 @@ class BackendOnSim : public testing::Test {
 };
 
 TEST_F(BackendOnSim, AWindowHoldsWhatWasLaunchedInIt) {
-  ASSERT_EQ(Launch(), CUDA_SUCCESS);   // before
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);  // before
   Arm();
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(Launch(), CUDA_SUCCESS);
@@ -134,7 +134,7 @@ TEST_F(BackendOnSim, AWindowHoldsWhatWasLaunchedInIt) {
   }
   ASSERT_EQ(Cuda().CtxSynchronize(), CUDA_SUCCESS);
   CloseWindow(20);
-  ASSERT_EQ(Launch(), CUDA_SUCCESS);   // after
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);  // after
   Cuda().CtxSynchronize();
 
   const auto calls = TakeCalls();
@@ -272,7 +272,7 @@ TEST_F(BackendOnSim, ManyShortWindowsOneSubscription) {
     Backend().Decode(&sink_);
     EXPECT_TRUE(Backend().IsSubscribed());
   }
-  EXPECT_EQ(sink_.kernels.size(), 100U);   // the forced flush cuts unfinished ones, none is lost
+  EXPECT_EQ(sink_.kernels.size(), 100U);  // the forced flush cuts unfinished ones, none is lost
   EXPECT_EQ(CountOf(TakeCalls(), CallClass::kLaunch), 100U);
   EXPECT_EQ(Backend().counters().buffers_outstanding, 0U);
   EXPECT_EQ(Backend().counters().foreign_buffers, 0U);
@@ -284,7 +284,7 @@ TEST_F(BackendOnSim, ManyShortWindowsOneSubscription) {
 TEST_F(BackendOnSim, AdjoiningWindowsKeepTheSubscription) {
   Arm();
   ASSERT_EQ(Launch(), CUDA_SUCCESS);
-  Arm();   // the next cycle's warmup follows at once
+  Arm();  // the next cycle's warmup follows at once
   ASSERT_EQ(Launch(), CUDA_SUCCESS);
   Cuda().CtxSynchronize();
   CloseWindow(2);
@@ -331,8 +331,9 @@ class Rival {
   Rival() {
     void* handle = dlopen(Backend().state().cupti_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (handle != nullptr) (void)api_.Fill(handle);
-    finalize_ = handle == nullptr ? nullptr
-                                  : reinterpret_cast<CUptiResult (*)()>(dlsym(handle, "cuptiFinalize"));
+    finalize_ = handle == nullptr
+                    ? nullptr
+                    : reinterpret_cast<CUptiResult (*)()>(dlsym(handle, "cuptiFinalize"));
   }
   int Subscribe() {
     if (api_.Subscribe_v2 != nullptr) {
@@ -354,7 +355,7 @@ class Rival {
 };
 
 TEST_F(BackendOnSim, TheSlotIsTakenAndComesBack) {
-  Arm();   // so that the library is loaded and known
+  Arm();  // so that the library is loaded and known
   Record(false);
   Rival rival;
   EXPECT_EQ(rival.Subscribe(), 39) << "we hold the slot";
@@ -369,7 +370,8 @@ TEST_F(BackendOnSim, TheSlotIsTakenAndComesBack) {
   EXPECT_EQ(Backend().state().status, GpuState::Status::kUnavailable);
   EXPECT_EQ(Backend().state().reason_code, "slot_taken");
   if (rival.has_names()) {
-    EXPECT_NE(Backend().state().holder.find("rival"), std::string::npos) << Backend().state().holder;
+    EXPECT_NE(Backend().state().holder.find("rival"), std::string::npos)
+        << Backend().state().holder;
     EXPECT_NE(Backend().state().reason.find("rival"), std::string::npos);
   }
   rival.Unsubscribe();

@@ -53,7 +53,8 @@ TEST_F(BufferPoolTest, ComesBackInOrderWithItsContent) {
   EXPECT_EQ(pool_->TakeCompleted([&](const BufferPool::Completed& buffer) {
     EXPECT_EQ(buffer.valid_bytes, 1U);
     seen.push_back(buffer.data[0]);
-  }), 3U);
+  }),
+            3U);
   EXPECT_EQ(seen, (std::vector<int>{0, 1, 2}));
   EXPECT_FALSE(pool_->HasCompleted());
   EXPECT_EQ(pool_->counts().outstanding, 0U);
@@ -147,9 +148,8 @@ TEST_F(BufferPoolTest, AValidSizeBeyondTheBufferIsCut) {
   Map();
   const Buffer buffer = Request();
   pool_->Complete(buffer.data, size_t{1} << 40);
-  pool_->TakeCompleted([&](const BufferPool::Completed& done) {
-    EXPECT_EQ(done.valid_bytes, buffer.bytes);
-  });
+  pool_->TakeCompleted(
+      [&](const BufferPool::Completed& done) { EXPECT_EQ(done.valid_bytes, buffer.bytes); });
 }
 
 TEST_F(BufferPoolTest, TrimGivesMemoryBackAndKeepsSlots) {

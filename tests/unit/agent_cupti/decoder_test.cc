@@ -108,7 +108,8 @@ TEST_F(DecoderTest, KernelFieldsInEveryVersion) {
 }
 
 TEST_F(DecoderTest, PaddingThatBecameAFieldIsGatedBySize) {
-  // 80-byte copies have padding where the channel is later; 88-byte ones where the launched flag is.
+  // 80-byte copies have padding where the channel is later; 88-byte ones where the launched flag
+  // is.
   for (const FakeVersion& version : kFakeVersions) {
     SCOPED_TRACE(version.name);
     UseVersion(version);
@@ -127,16 +128,34 @@ TEST_F(DecoderTest, PaddingThatBecameAFieldIsGatedBySize) {
 TEST_F(DecoderTest, CopiesSetsAndPeers) {
   UseVersion(kFakeVersions[4]);
   Record(kKindMemcpy)
-      .Set<uint8_t>(4, 1).Set<uint8_t>(5, 2).Set<uint8_t>(6, 3).Set<uint8_t>(7, 1)
-      .Set<uint64_t>(8, 4096).Set<uint64_t>(16, kNow).Set<uint64_t>(24, kNow + 9)
-      .Set<uint32_t>(44, 0).Set<uint32_t>(48, 71);
+      .Set<uint8_t>(4, 1)
+      .Set<uint8_t>(5, 2)
+      .Set<uint8_t>(6, 3)
+      .Set<uint8_t>(7, 1)
+      .Set<uint64_t>(8, 4096)
+      .Set<uint64_t>(16, kNow)
+      .Set<uint64_t>(24, kNow + 9)
+      .Set<uint32_t>(44, 0)
+      .Set<uint32_t>(48, 71);
   Record(kKindMemcpyPeer)
-      .Set<uint8_t>(4, 10).Set<uint64_t>(8, 99).Set<uint64_t>(16, kNow).Set<uint64_t>(24, kNow + 9)
-      .Set<uint32_t>(32, 0).Set<uint32_t>(44, 0).Set<uint32_t>(52, 3).Set<uint32_t>(60, 72)
-      .Set<uint64_t>(72, 5).Set<uint32_t>(80, 6).Set<uint32_t>(84, 7);
+      .Set<uint8_t>(4, 10)
+      .Set<uint64_t>(8, 99)
+      .Set<uint64_t>(16, kNow)
+      .Set<uint64_t>(24, kNow + 9)
+      .Set<uint32_t>(32, 0)
+      .Set<uint32_t>(44, 0)
+      .Set<uint32_t>(52, 3)
+      .Set<uint32_t>(60, 72)
+      .Set<uint64_t>(72, 5)
+      .Set<uint32_t>(80, 6)
+      .Set<uint32_t>(84, 7);
   Record(kKindMemset)
-      .Set<uint32_t>(4, 0xAB).Set<uint64_t>(8, 64).Set<uint64_t>(16, kNow).Set<uint64_t>(24, kNow)
-      .Set<uint32_t>(44, 73).Set<uint16_t>(50, 3);
+      .Set<uint32_t>(4, 0xAB)
+      .Set<uint64_t>(8, 64)
+      .Set<uint64_t>(16, kNow)
+      .Set<uint64_t>(24, kNow)
+      .Set<uint32_t>(44, 73)
+      .Set<uint16_t>(50, 3);
   ASSERT_EQ(Decode(), 3U);
   const core::MemcpyActivity& copy = sink_.memcpys.at(0);
   EXPECT_EQ(copy.copy_kind, 1);
@@ -160,18 +179,46 @@ TEST_F(DecoderTest, CopiesSetsAndPeers) {
 
 TEST_F(DecoderTest, WaitsOverheadGraphsMemoryAndInventory) {
   UseVersion(kFakeVersions[4]);
-  Record(kKindSync).Set<uint32_t>(4, 4).Set<uint64_t>(8, kNow).Set<uint64_t>(16, kNow + 5)
-      .Set<uint32_t>(24, 11).Set<uint32_t>(28, 1).Set<uint32_t>(32, 0xFFFFFFFF);
-  Record(kKindOverhead).Set<uint32_t>(4, 1U << 16).Set<uint32_t>(8, 2).Set<uint32_t>(12, 100)
-      .Set<uint32_t>(16, 101).Set<uint64_t>(24, kNow).Set<uint64_t>(32, kNow + 5);
-  Record(kKindGraphTrace).Set<uint32_t>(4, 12).Set<uint64_t>(8, kNow).Set<uint64_t>(16, kNow + 5)
-      .Set<uint32_t>(24, 1).Set<uint32_t>(28, 8).Set<uint32_t>(32, 2).Set<uint32_t>(36, 13);
-  Record(kKindMemory2).Set<uint32_t>(4, 1).Set<uint32_t>(8, 3).Set<uint32_t>(12, 14)
-      .Set<uint64_t>(16, 0x7F00).Set<uint64_t>(24, 512).Set<uint64_t>(32, kNow).Set<uint32_t>(52, 1);
+  Record(kKindSync)
+      .Set<uint32_t>(4, 4)
+      .Set<uint64_t>(8, kNow)
+      .Set<uint64_t>(16, kNow + 5)
+      .Set<uint32_t>(24, 11)
+      .Set<uint32_t>(28, 1)
+      .Set<uint32_t>(32, 0xFFFFFFFF);
+  Record(kKindOverhead)
+      .Set<uint32_t>(4, 1U << 16)
+      .Set<uint32_t>(8, 2)
+      .Set<uint32_t>(12, 100)
+      .Set<uint32_t>(16, 101)
+      .Set<uint64_t>(24, kNow)
+      .Set<uint64_t>(32, kNow + 5);
+  Record(kKindGraphTrace)
+      .Set<uint32_t>(4, 12)
+      .Set<uint64_t>(8, kNow)
+      .Set<uint64_t>(16, kNow + 5)
+      .Set<uint32_t>(24, 1)
+      .Set<uint32_t>(28, 8)
+      .Set<uint32_t>(32, 2)
+      .Set<uint32_t>(36, 13);
+  Record(kKindMemory2)
+      .Set<uint32_t>(4, 1)
+      .Set<uint32_t>(8, 3)
+      .Set<uint32_t>(12, 14)
+      .Set<uint64_t>(16, 0x7F00)
+      .Set<uint64_t>(24, 512)
+      .Set<uint64_t>(32, kNow)
+      .Set<uint32_t>(52, 1);
   Record(kKindContext).Set<uint32_t>(4, 1).Set<uint32_t>(8, 0).Set<uint16_t>(14, 7);
   Record(kKindStream).Set<uint32_t>(4, 1).Set<uint32_t>(8, 13).Set<int32_t>(12, -5);
-  Record(kKindDevice).Set<uint64_t>(16, 1000).Set<uint32_t>(32, 32).Set<uint32_t>(44, 132)
-      .Set<uint32_t>(52, 64).Set<uint32_t>(104, 9).Set<uint8_t>(144, 1).Set<const char*>(136, "GPU");
+  Record(kKindDevice)
+      .Set<uint64_t>(16, 1000)
+      .Set<uint32_t>(32, 32)
+      .Set<uint32_t>(44, 132)
+      .Set<uint32_t>(52, 64)
+      .Set<uint32_t>(104, 9)
+      .Set<uint8_t>(144, 1)
+      .Set<const char*>(136, "GPU");
   Record(kKindDevice).Set<uint32_t>(112, 1);  // hidden by CUDA_VISIBLE_DEVICES
   ASSERT_EQ(Decode(), 7U);
   EXPECT_EQ(sink_.syncs.at(0).type, 4U);
@@ -202,9 +249,13 @@ TEST_F(DecoderTest, ImpossibleStampsAreFlagged) {
   Kernel(kNow, kNow);
   Record(kKindSync).Set<uint64_t>(8, 0);
   ASSERT_EQ(Decode(), 7U);
-  const uint8_t expected[] = {core::kDeviceNoTiming,   core::kDeviceNoTiming,
-                              core::kDeviceUnfinished, core::kDeviceReversed,
-                              core::kDeviceNoTiming,   core::kDeviceNoTiming, 0};
+  const uint8_t expected[] = {core::kDeviceNoTiming,
+                              core::kDeviceNoTiming,
+                              core::kDeviceUnfinished,
+                              core::kDeviceReversed,
+                              core::kDeviceNoTiming,
+                              core::kDeviceNoTiming,
+                              0};
   for (size_t i = 0; i < std::size(expected); ++i) {
     EXPECT_EQ(sink_.kernels.at(i).flags, expected[i]) << i;
   }
@@ -279,8 +330,8 @@ TEST_F(DecoderTest, RandomContentsAreSurvived) {
       auto* data = reinterpret_cast<uint8_t*>(words.data());
       // Kinds that hold no pointer; a wild name pointer cannot be told from a good one.
       constexpr uint32_t kKindsWithoutPointers[] = {
-          kKindMemcpy, kKindMemset, kKindMemcpyPeer, kKindSync, kKindOverhead,
-          kKindGraphTrace, kKindContext, kKindStream, kKindMemory2, kKindRuntime};
+          kKindMemcpy,     kKindMemset,  kKindMemcpyPeer, kKindSync,    kKindOverhead,
+          kKindGraphTrace, kKindContext, kKindStream,     kKindMemory2, kKindRuntime};
       size_t at = 0;
       while (at + 4 <= words.size() * 8) {
         const uint32_t kind = kKindsWithoutPointers[random() % 10];
@@ -304,7 +355,10 @@ TEST_F(DecoderTest, RealIteratorsAgree) {
     UseTable();
     WriteKernel(&writer_, layouts_.bytes(kKindConcurrentKernel), "_Z4gemmv");
     Record(kKindMemcpy).Set<uint64_t>(8, 77).Set<uint64_t>(16, kNow).Set<uint64_t>(24, kNow + 1);
-    Record(kKindMemcpyPeer).Set<uint64_t>(8, 78).Set<uint64_t>(16, kNow).Set<uint64_t>(24, kNow + 1);
+    Record(kKindMemcpyPeer)
+        .Set<uint64_t>(8, 78)
+        .Set<uint64_t>(16, kNow)
+        .Set<uint64_t>(24, kNow + 1);
     Record(kKindMemset).Set<uint64_t>(8, 79).Set<uint64_t>(16, kNow).Set<uint64_t>(24, kNow + 1);
     Record(kKindSync).Set<uint64_t>(8, kNow).Set<uint64_t>(16, kNow + 1);
     Record(kKindOverhead).Set<uint64_t>(24, kNow).Set<uint64_t>(32, kNow + 1);

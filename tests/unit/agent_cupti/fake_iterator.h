@@ -1,8 +1,8 @@
 #pragma once
 // An iterator over activity records of a given CUPTI version, for tests without the library.
 //
-// One version at a time per process; tests set it first. Behaves as measured: a record that does not
-// fit ends the walk with 12, an unknown kind with 21 (999 on 11.x).
+// One version at a time per process; tests set it first. Behaves as measured: a record that does
+// not fit ends the walk with 12, an unknown kind with 21 (999 on 11.x).
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -48,9 +48,7 @@ class FakeIterator {
     sizes_[52] = 72;  // a kind that the iterator knows and we do not
   }
   static void SetSize(uint32_t kind, uint32_t bytes) { sizes_[kind] = bytes; }
-  [[nodiscard]] static uint32_t size(uint32_t kind) {
-    return kind < kKindLimit ? sizes_[kind] : 0;
-  }
+  [[nodiscard]] static uint32_t size(uint32_t kind) { return kind < kKindLimit ? sizes_[kind] : 0; }
   static CUptiResult Next(uint8_t* buffer, size_t valid, CUpti_Activity** record) {
     auto* at = reinterpret_cast<uint8_t*>(*record);
     if (at == nullptr || at < buffer || at >= buffer + valid) {

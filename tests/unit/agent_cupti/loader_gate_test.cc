@@ -40,7 +40,7 @@ TEST(LoaderGate, GivesUpInTime) {
     EXPECT_FALSE(LoaderGate::AcquireFor(100 * kMs));
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_GE(took, std::chrono::milliseconds(100));
-    LoaderGate::Release();   // not the owner: nothing happens
+    LoaderGate::Release();  // not the owner: nothing happens
     EXPECT_FALSE(LoaderGate::AcquireFor(0));
   }).join();
   LoaderGate::Release();

@@ -68,8 +68,8 @@ TEST_F(LoaderFilesTest, WheelLayouts) {
   Touch("venv/lib/python3.9/site-packages/nvidia/cuda_cupti/lib/libcupti.so.11.8");
   auto found = Loader::InWheels({(root_ / "venv").string()});
   Loader::Order(&found, 13);
-  EXPECT_EQ(Names(found), (std::vector<std::string>{"libcupti.so.13", "libcupti.so.12",
-                                                    "libcupti.so.11.8"}));
+  EXPECT_EQ(Names(found),
+            (std::vector<std::string>{"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"}));
   EXPECT_TRUE(Loader::InWheels({(root_ / "elsewhere").string()}).empty());
 }
 
@@ -81,7 +81,7 @@ TEST_F(LoaderFilesTest, AnOverrideIsFinal) {
   EXPECT_NE(library.tried.find(broken), std::string::npos);
   setenv("STEPAGENT_CUPTI", (root_ / "none").c_str(), 1);
   EXPECT_EQ(Loader::Load(13000, {}).handle, nullptr);
-  setenv("STEPAGENT_CUPTI", root_.c_str(), 1);   // a folder whose only copy does not load
+  setenv("STEPAGENT_CUPTI", root_.c_str(), 1);  // a folder whose only copy does not load
   library = Loader::Load(13000, {});
   EXPECT_EQ(library.handle, nullptr);
   EXPECT_NE(library.tried.find("no libcupti.so"), std::string::npos);

@@ -21,7 +21,7 @@ TEST(NameCache, ThePointerIsOnlyAHint) {
   const core::NameId second = cache.Intern(name);
   EXPECT_NE(first, second);
   EXPECT_EQ(core::NameTable::Text(second), "second");
-  std::strcpy(name, "second_and_more");   // a prefix is no match
+  std::strcpy(name, "second_and_more");  // a prefix is no match
   cache.BeginBuffer();
   EXPECT_EQ(core::NameTable::Text(cache.Intern(name)), "second_and_more");
   std::strcpy(name, "first_kernel");
