@@ -176,6 +176,7 @@ int Main(int argc, char** argv) {
   cli::CollectorLog log;
   if (!log.Open(options.log, is_daemon)) return kUsage;
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an errno like any other
   if (is_daemon) StepAside();
   ingest::Listener listener;
   switch (listener.Open(*address)) {

@@ -69,7 +69,8 @@ std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const 
   if (folder.is_resumed) {
     error = made->Replay(is_held);
   } else {
-    error = made->StartNew(frame);
+    made->hello_frame_ = frame;
+    error = made->StartNew();
   }
   if (!error.empty()) return error;
   made->SaveState();
@@ -77,11 +78,11 @@ std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const 
   return {};
 }
 
-std::string SessionPipeline::StartNew(const spool::RawFrame& hello_frame) {
+std::string SessionPipeline::StartNew() {
   const std::string path = session_dir_ + "/" + std::string(spool::kRawName);
   std::string error = raw_.Create(path);
   if (!error.empty()) return error;
-  Append(hello_frame);
+  Append(hello_frame_);
   return {};
 }
 
@@ -155,7 +156,11 @@ std::string SessionPipeline::Replay(bool* is_live) {
 }
 
 void SessionPipeline::Append(const spool::RawFrame& frame) {
-  const std::string error = raw_.Append(frame.header, frame.payload.data());
+  // Without the Hello at its head (the disk was full then) nothing in the file could be read.
+  const bool needs_hello = raw_.bytes() == 0 && &frame != &hello_frame_;
+  std::string error;
+  if (needs_hello) error = raw_.Append(hello_frame_.header, hello_frame_.payload.data());
+  if (error.empty()) error = raw_.Append(frame.header, frame.payload.data());
   const std::lock_guard lock(mutex_);
   state_.raw_bytes = raw_.bytes();
   if (error.empty()) {
@@ -169,7 +174,6 @@ void SessionPipeline::Append(const spool::RawFrame& frame) {
   last_append_error_ = error;
   if (state_.problems.size() < kMaxProblems) state_.problems.push_back(error);
   if (hooks_.on_problem) hooks_.on_problem(error);
-  is_throttled_ = false;
 }
 
 void SessionPipeline::Throttle(const std::string& reason) {
@@ -204,26 +208,28 @@ bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
     return false;
   }
   Append(frame);
-  Throttle(last_append_error_.empty() ? disk_.Check(now_ns, run_->bytes, max_bytes_)
-                                      : last_append_error_);
+  // A failed append alone stops nothing: the disk may have room again for the next cycle.
+  Throttle(disk_.Check(now_ns, run_->bytes, max_bytes_));
   builder_->Add(batch);
   if (runs_ != nullptr && batch.contexts_size() + batch.devices_size() > 0) {
     runs_->SetDevice(run_.get(), state_.session.id,
                      PhysicalDevice(builder_->progress().device, visible_devices_));
   }
-  const bool has_begun = std::any_of(
-      batch.cycle_events().begin(), batch.cycle_events().end(),
-      [](const auto& e) { return e.kind() == v1::CycleEvent::ACTIVE_BEGIN; });
-  if (has_begun) {
-    for (const auto& e : batch.cycle_events()) {
-      if (e.kind() != v1::CycleEvent::ACTIVE_BEGIN) continue;
-      const std::lock_guard lock(mutex_);
-      EntryOf(e.cycle()).state = "recording";
-    }
-    SaveState();
-  }
+  NoteBegun(batch);
   Dispatch(builder_->TakeClosed());
   return true;
+}
+
+// session.json tells at once that a cycle is being recorded.
+void SessionPipeline::NoteBegun(const v1::Batch& batch) {
+  bool has_begun = false;
+  for (const auto& event : batch.cycle_events()) {
+    if (event.kind() != v1::CycleEvent::ACTIVE_BEGIN) continue;
+    const std::lock_guard lock(mutex_);
+    EntryOf(event.cycle()).state = "recording";
+    has_begun = true;
+  }
+  if (has_begun) SaveState();
 }
 
 bool SessionPipeline::OnGoodbye(const spool::RawFrame& frame) {

@@ -74,10 +74,11 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
 
  private:
   SessionPipeline(const v1::Hello& hello, PipelineHooks hooks, std::shared_ptr<Run> run);
-  [[nodiscard]] std::string StartNew(const spool::RawFrame& hello_frame);
+  [[nodiscard]] std::string StartNew();
   [[nodiscard]] std::string Replay(bool* is_live);
   void TakeOldState();
   void Append(const spool::RawFrame& frame);
+  void NoteBegun(const v1::Batch& batch);
   void Throttle(const std::string& reason);
   void Problem(const std::string& line);
   void Settle();
@@ -94,6 +95,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   std::shared_ptr<Run> run_;
   std::unique_ptr<model::CycleBuilder> builder_;
   spool::RawWriter raw_;
+  spool::RawFrame hello_frame_;
   DiskGuard disk_;
   uint64_t max_bytes_ = 0;
   std::string visible_devices_;

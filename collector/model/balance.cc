@@ -86,7 +86,7 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
     b.written = a.written()[i];
     b.out_of_window = a.out_of_window()[i] + v.pending->out_of_window[i];
     b.invalid = a.invalid()[i] + v.losses.invalid[i];
-    kind.observed = a.written()[i] + a.invalid()[i];
+    if (kind.requested || arrived > 0) kind.observed = a.written()[i] + a.invalid()[i];
     // CUPTI counts its drops without saying of which kind they were.
     const bool is_unknown = v.losses.is_unknown[i] ||
                             (IsDeviceRecord(activity) &&

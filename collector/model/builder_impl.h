@@ -1,0 +1,74 @@
+#pragma once
+// CycleBuilder's inside, split over builder.cc (cycles out) and builder_intake.cc (batches in).
+//
+// Thread rule and failure rule: builder.h.
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "batch.pb.h"
+#include "session.pb.h"
+
+#include "collector/model/batch_decoder.h"
+#include "collector/model/builder.h"
+#include "collector/model/cycle_assembly.h"
+#include "collector/model/sequence_tracker.h"
+#include "collector/model/session_info.h"
+
+namespace stepagent::model {
+
+// 16 bytes each; a device lagging more than four million launches behind is counted as unjoined.
+inline constexpr size_t kMaxGhosts = 1 << 22;
+
+struct CycleBuilder::Impl {
+  explicit Impl(const v1::Hello& hello)
+      : session(SessionFromHello(hello)), clock(session.base_unix_ns), ranges(&records.ranges) {
+    for (const std::string& name : session.activities) {
+      if (const auto activity = ActivityFromName(name)) requested.insert(*activity);
+    }
+  }
+
+  void Events(const v1::Batch& batch);
+  void Steps(const v1::Steps& steps);
+  void Losses(const v1::LossReport& losses);
+  void Surroundings(const v1::Batch& batch);
+  void LetWarmupGo();
+  LossTotals CurrentLosses() const;
+  std::optional<TimeNs> LaterFrom(uint32_t cycle) const;
+  Cycle Build(const PendingCycle& p, std::string ended, bool has_agents_word);
+  void Finish(Cycle* cycle, const PendingCycle& p, const CycleAssembly& assembly);
+  void Discard(std::optional<TimeNs> later_from);
+  void Release(std::optional<TimeNs> later_from);
+  PendingCycle& At(uint32_t cycle) {
+    PendingCycle& p = pending[cycle];
+    p.index = cycle;
+    return p;
+  }
+
+  SessionInfo session;
+  ClockMap clock;
+  Dictionary dictionary;
+  Records records;
+  RangeMatcher ranges;
+  std::vector<Ghost> ghosts;
+  std::map<uint32_t, PendingCycle> pending;
+  std::optional<uint32_t> last_done;   // cycles up to here were taken
+  std::map<int32_t, DeviceInfo> devices;
+  std::map<uint32_t, uint32_t> device_of_context;
+  std::set<Activity> requested;
+  SequenceTracker sequences;
+  Counts received{}, bad_sections{}, agent_dropped{}, agent_invalid{}, agent_sent{};
+  std::array<bool, kActivityCount> unknown_drops{};
+  LossTotals accounted;                // losses that earlier cycles carry
+  std::optional<Gpu> last_gpu;
+  std::vector<StepDuration> seen_steps;
+  uint64_t seen_step_count = 0;
+  TimeNs last_host_ns = 0;
+  bool saw_device_work = false, has_clock_samples = false;
+  std::optional<std::string> goodbye;
+  uint64_t total_records = 0, cycles_begun = 0;
+};
+
+}  // namespace stepagent::model

@@ -1,0 +1,181 @@
+// The small parts of the model: clocks, ranges, sequences, joins.
+#include "gtest/gtest.h"
+
+#include "collector/model/clock_map.h"
+#include "collector/model/join_index.h"
+#include "collector/model/range_matcher.h"
+#include "collector/model/sequence_tracker.h"
+#include "collector/model/store.h"
+
+namespace stepagent::model {
+namespace {
+
+constexpr int64_t kBase = 1'700'000'000'000'000'000;
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(ClockMap, WithoutSamplesTheSessionsBaseIsAllThereIs) {
+  ClockMap clock(kBase);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.ToHost(kBase + 5), 5);
+  EXPECT_FALSE(clock.ResidualNs().has_value());
+}
+
+TEST(ClockMap, SlewIsFollowedPiecewise) {
+  ClockMap clock(kBase);
+  // 100 ppm fast in the first second, 100 ppm slow in the second.
+  clock.Add(0, kBase, 20);
+  clock.Add(kSecond, kBase + kSecond + 100'000, 20);
+  clock.Add(2 * kSecond, kBase + 2 * kSecond, 20);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.ToHost(kBase + (kSecond + 100'000) / 2), kSecond / 2);
+  EXPECT_EQ(clock.ToHost(kBase + kSecond + 100'000), kSecond);
+  EXPECT_NEAR(static_cast<double>(clock.ToHost(kBase + kSecond + kSecond / 2 + 50'000)),
+              1.5 * kSecond, 2);
+  EXPECT_EQ(clock.StepNs(), 0);
+}
+
+TEST(ClockMap, ResidualHoldsBracketAndCurvature) {
+  ClockMap clock(kBase);
+  clock.Add(0, kBase, 100);
+  clock.Add(kSecond, kBase + kSecond + 300, 100);
+  clock.Add(2 * kSecond, kBase + 2 * kSecond, 100);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.ResidualNs(), 350U);
+}
+
+TEST(ClockMap, ASampleTakenAcrossAnInterruptIsLeftOut) {
+  ClockMap clock(kBase);
+  for (int i = 0; i < 4; ++i) clock.Add(i * kSecond, kBase + i * kSecond, 20);
+  clock.Add(kSecond / 2, kBase + kSecond / 2 + 400'000, 500'000);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.ToHost(kBase + kSecond / 2), kSecond / 2);
+  EXPECT_LT(*clock.ResidualNs(), 100U);
+}
+
+TEST(ClockMap, StepBackIsBridgedByNeitherSide) {
+  ClockMap clock(kBase);
+  clock.Add(0, kBase, 20);
+  clock.Add(kSecond, kBase + kSecond, 20);
+  clock.Add(2 * kSecond, kBase + 2 * kSecond - 60 * kSecond, 20);
+  clock.Add(3 * kSecond, kBase + 3 * kSecond - 60 * kSecond, 20);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.ToHost(kBase + kSecond / 2), kSecond / 2);
+  EXPECT_EQ(clock.ToHost(kBase + 5 * kSecond / 2 - 60 * kSecond), 5 * kSecond / 2);
+  EXPECT_EQ(clock.StepNs(), -60 * kSecond);
+}
+
+TEST(SequenceTracker, GapsRepeatsAndLateComers) {
+  SequenceTracker t;
+  EXPECT_TRUE(t.Accept(0));
+  EXPECT_FALSE(t.Accept(0));
+  EXPECT_TRUE(t.Accept(5));
+  EXPECT_EQ(t.missing(), 4U);
+  EXPECT_TRUE(t.Accept(3));
+  EXPECT_FALSE(t.Accept(3));
+  EXPECT_EQ(t.missing(), 3U);
+  t.Expect(7);
+  EXPECT_EQ(t.missing(), 5U);
+}
+
+TEST(JoinIndex, NewestBeforeTheWork) {
+  JoinIndex index;
+  index.Add(7, 10 * kSecond, 1);
+  index.Add(7, 20 * kSecond, 2);
+  index.Add(8, 20 * kSecond, JoinIndex::kOutside);
+  index.Add(0, 20 * kSecond, 3);
+  index.Finish();
+  EXPECT_EQ(index.Find(7, 15 * kSecond), 1);
+  EXPECT_EQ(index.Find(7, 25 * kSecond), 2);
+  EXPECT_EQ(index.Find(7, std::nullopt), 2);
+  EXPECT_EQ(index.Find(7, kSecond), 1);  // before any launch: the clocks are off, the id is not
+  EXPECT_EQ(index.Find(8, 25 * kSecond), JoinIndex::kOutside);
+  EXPECT_EQ(index.Find(9, 25 * kSecond), JoinIndex::kNone);
+  EXPECT_EQ(index.Find(0, 25 * kSecond), JoinIndex::kNone);
+}
+
+class Ranges : public testing::Test {
+ protected:
+  static Range At(TimeNs t, StringId name, uint32_t thread = 1, StringId domain = 0) {
+    Range r;
+    r.begin_ns = t;
+    r.name = name;
+    r.domain = domain;
+    r.thread = thread;
+    return r;
+  }
+  std::vector<Range> closed_;
+  RangeMatcher matcher_{&closed_};
+};
+
+TEST_F(Ranges, StacksArePerThreadAndDomain) {
+  matcher_.Push(At(1, 10), 0);
+  matcher_.Push(At(2, 20, 1, 9), 0);  // another domain
+  matcher_.Push(At(3, 30, 2), 0);     // another thread
+  matcher_.Push(At(4, 11), 1);
+  matcher_.Pop(1, 0, 1, 5);
+  matcher_.Pop(1, 0, 0, 6);
+  matcher_.Pop(2, 0, 0, 7);
+  matcher_.Pop(1, 9, 0, 8);
+  ASSERT_EQ(closed_.size(), 4U);
+  EXPECT_EQ(closed_[0].name, 11U);
+  EXPECT_EQ(closed_[1].name, 10U);
+  EXPECT_EQ(closed_[2].name, 30U);
+  EXPECT_EQ(closed_[3].end_ns, 8);
+  EXPECT_EQ(matcher_.unmatched_ends(), 0U);
+}
+
+TEST_F(Ranges, PopWithoutPushIsCounted) {
+  matcher_.Pop(1, 0, 0, 5);
+  matcher_.Push(At(6, 10), 2);  // pushed under two that we never saw
+  matcher_.Pop(1, 0, 2, 7);
+  matcher_.Pop(1, 0, 1, 8);
+  EXPECT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(matcher_.unmatched_ends(), 2U);
+}
+
+TEST_F(Ranges, LostPopsAreHealedByDepth) {
+  matcher_.Push(At(1, 10), 0);
+  matcher_.Push(At(2, 11), 1);
+  matcher_.Push(At(9, 12), 0);  // both must have been over by now
+  matcher_.Pop(1, 0, 0, 12);
+  ASSERT_EQ(closed_.size(), 3U);
+  EXPECT_EQ(closed_[0].end_ns, 9);
+  EXPECT_EQ(closed_[1].end_ns, 9);
+  EXPECT_EQ(closed_[2].end_ns, 12);
+}
+
+TEST_F(Ranges, StartAndEndAreProcessWideInAnyOrder) {
+  matcher_.Start(At(1, 10), 100);
+  matcher_.End(100, 2, 5);
+  matcher_.End(200, 2, 9);  // the other thread's ring was drained first
+  matcher_.Start(At(7, 20), 200);
+  matcher_.End(100, 2, 11);  // twice
+  matcher_.End(300, 2, 11);  // made up
+  ASSERT_EQ(closed_.size(), 2U);
+  EXPECT_EQ(closed_[0].end_thread, 2U);
+  EXPECT_EQ(closed_[1].end_ns, 9);
+  EXPECT_EQ(matcher_.unmatched_ends(), 2U);
+  EXPECT_TRUE(matcher_.Open().empty());
+}
+
+TEST(Dictionary, UnknownIdsBecomePlaceholdersAndStreamsStaySmall) {
+  Dictionary d;
+  d.DeclareString(5, "known");
+  EXPECT_EQ(d.strings()[d.String(5)], "known");
+  EXPECT_EQ(d.strings()[d.String(6)], "(lost name 6)");
+  EXPECT_EQ(d.strings()[d.String(1)], "(name table full)");
+  EXPECT_EQ(d.String(0), 0U);
+  d.DeclareString(7, "_Z3fooi");
+  const uint32_t shape = d.ShapeIndex(Shape{.name = d.String(7)});
+  EXPECT_EQ(d.strings()[d.shapes()[shape].demangled], "foo(int)");
+  EXPECT_EQ(d.ShapeIndex(Shape{.name = d.String(7)}), shape);
+  const uint32_t small = d.LaneIndex(Lane{.context = 1, .stream = 7});
+  const uint32_t wide = d.LaneIndex(Lane{.context = 1, .stream = uint64_t{1} << 40});
+  const uint32_t wide2 = d.LaneIndex(Lane{.context = 2, .stream = uint64_t{1} << 40});
+  EXPECT_EQ(d.lanes()[small].stream_index, 7U);
+  EXPECT_NE(d.lanes()[wide].stream_index, d.lanes()[wide2].stream_index);
+  EXPECT_LT(d.lanes()[wide].stream_index, uint32_t{1} << 31);
+}
+
+}  // namespace
+}  // namespace stepagent::model
