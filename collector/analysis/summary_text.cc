@@ -127,6 +127,9 @@ std::string DeviceLines(const Json& s) {
     out += Line("", fmt::format("{}, {}, {}, of them exposed {}", part("compute", "compute_ns"),
                                 part("copies", "copy_ns"), part("collectives", "collective_ns"),
                                 Time(d.at("exposed_collective_ns"))));
+    if (d.at("collective_ns") != 0) {
+      out += Line("", "collective: " + s.at("collective_rule").get<std::string>());
+    }
     out += Line("", fmt::format("compute and copies at once {}; busy for {} of the window",
                                 Time(d.at("overlap_ns")),
                                 Percent(Share(d.at("busy_in_window_ns"), window))));

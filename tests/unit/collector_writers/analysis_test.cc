@@ -157,7 +157,8 @@ struct Loop {
   int64_t loader_ns = 0;  // host time in a range that launches nothing
   int kernels = 20;
   int64_t kernel_ns = 40'000;
-  bool one_long = false, waits_inside = false, pageable = false;
+  bool one_long = false, waits_inside = false, pageable = false, collective = false;
+  int64_t pause_ns = 0;  // host time in no range, the device idle
 };
 
 model::Cycle MakeLoop(const Loop& loop) {
@@ -165,7 +166,7 @@ model::Cycle MakeLoop(const Loop& loop) {
   m.AddDevice(0);
   const uint32_t thread = m.Thread(1, "main"), lane = m.Lane(0, 1, 7);
   const uint32_t shapes[] = {m.Shape("a"), m.Shape("b"), m.Shape("c"), m.Shape("d")};
-  const int64_t step_ns = 2'000'000 + loop.loader_ns;
+  const int64_t step_ns = 2'000'000 + loop.loader_ns + loop.pause_ns;
   for (uint32_t s = 0; s < 4; ++s) m.Step(s, 1000 + s * step_ns, 1000 + (s + 1) * step_ns, thread);
   uint32_t correlation = 1;
   for (uint32_t s = 0; s < 4; ++s) {
@@ -177,6 +178,12 @@ model::Cycle MakeLoop(const Loop& loop) {
     model::Copy& c = m.Copy(1, lane, device, device + 100'000, 1 << 20, copy);
     c.source_kind = loop.pageable ? 1 : 2;
     host += loop.pageable ? 300'000 : 5000, device += 100'000;
+    if (loop.collective) {
+      const int32_t call =
+          m.Call("cudaLaunchKernel", CallClass::kLaunch, thread, host, host + 5000, correlation++);
+      m.Kernel(m.Shape("ncclDevKernel_AllReduce_Sum()"), lane, device, device + 400'000, call);
+      host += 6000, device += 400'000;
+    }
     for (int k = 0; k < loop.kernels; ++k) {
       const int32_t call =
           m.Call("cudaLaunchKernel", CallClass::kLaunch, thread, host, host + 5000, correlation++);
@@ -229,6 +236,12 @@ TEST(Readings, EachFaultRaisesItsOwn) {
   Loop pageable = healthy;
   pageable.pageable = true;
   EXPECT_EQ(ReadingsOf(pageable), Ids{"pageable_copies"});
+  Loop collective = healthy;
+  collective.kernel_ns = 70'000, collective.collective = true;
+  EXPECT_EQ(ReadingsOf(collective), Ids{"exposed_collectives"});
+  Loop pause = healthy;
+  pause.pause_ns = 1'500'000;
+  EXPECT_EQ(ReadingsOf(pause), Ids{"device_idle"});
 }
 
 TEST(Readings, NothingStandsOutIsSaid) {
