@@ -7,6 +7,7 @@
 
 #include "agent/core/clock.h"
 #include "agent/core/phase_words.h"
+#include "agent/guard/last_thread.h"
 #include "agent/guard/log.h"
 #include "agent/nvtx/nvtx_entry.h"
 #include "proto/frame.h"
@@ -23,6 +24,8 @@ using proto::LogLevel;
 // The drain polls this often while recording: rings hold about four times as much (ring_registry.h).
 constexpr uint64_t kPollNs = 1'000'000;
 constexpr uint64_t kNoStepsAfterNs = 60'000'000'000;
+// How long a process whose main thread is gone may outlive its last thread.
+constexpr uint64_t kLastThreadPollNs = 20'000'000;
 // An exit with nothing open is held this long at most, to say goodbye.
 constexpr uint64_t kGoodbyeNs = 20'000'000;
 
@@ -70,6 +73,10 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
   }
   next = Earlier(next, stop_at_ns_);
   LogPhase();
+  if (main_ended_.load(std::memory_order_acquire) != 0) {
+    LeaveWithLastThread(now_ns);
+    next = Earlier(next, now_ns + kLastThreadPollNs);
+  }
   if (leaving_.load(std::memory_order_acquire) != 0) {
     Leave(now_ns);
     next = now_ns + kPollNs;
@@ -238,6 +245,12 @@ void Agent::OnExit() {
     if (left_.load(std::memory_order_acquire) != 0 || now >= deadline) return;
     core::FutexWait(&left_, 0, deadline - now);
   }
+}
+
+// The main thread is gone and no hook tells of the others' ends: look, and go when they are.
+void Agent::LeaveWithLastThread(uint64_t now_ns) {
+  if (!guard::OnlyOursRemain() || leaving_.exchange(2, std::memory_order_acq_rel) != 0) return;
+  leave_deadline_ns_.store(now_ns + settings_.exit_wait_ns, std::memory_order_release);
 }
 
 // Called each round once the application is at exit, until left_ is set.

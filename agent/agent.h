@@ -71,6 +71,7 @@ class Agent {
   [[nodiscard]] std::string NoStepsLine() const;
   void LogPhase();
   void Leave(uint64_t now_ns);
+  void LeaveWithLastThread(uint64_t now_ns);
 
   // --- requests (agent_control.cc)
   void PollRequests(uint64_t now_ns);
@@ -125,6 +126,7 @@ class Agent {
   uint32_t cycles_begun_ = 0;
 
   bool leave_begun_ = false, leave_had_cycle_ = false, goodbye_sent_ = false;
+  std::atomic<uint32_t> main_ended_{0};  // the main thread left by pthread_exit
   std::atomic<uint64_t> leave_deadline_ns_{0};
   std::atomic<uint32_t> leaving_{0};  // 1: at exit, 2: and the thread is to say goodbye
   std::atomic<uint32_t> left_{0};     // futex word: 1 when the thread is done

@@ -10,6 +10,7 @@
 #include "agent/core/clock.h"
 #include "agent/core/name_table.h"
 #include "agent/core/phase_words.h"
+#include "agent/guard/last_thread.h"
 #include "agent/guard/log.h"
 #include "agent/guard/thread.h"
 #include "agent/nvtx/nvtx_entry.h"
@@ -195,6 +196,7 @@ bool Agent::StartUplink() {
 }
 
 bool Agent::StartThreads() {
+  guard::WatchMainThread(&main_ended_, &core::g_words->wake);
   if (guard::StartThread("stepagent", &Agent::ThreadBody, this)) {
     stub_->wake.store(&core::g_words->wake, std::memory_order_release);
     return true;
