@@ -117,7 +117,7 @@ class Agent {
   bool connected_once_ = false;
   bool said_signal_taken_ = false;
   bool throttled_ = false;
-  bool watch_said_ = false;
+  bool watch_said_ = false, watch_counting_ = false;
   std::string reported_trouble_;
   core::Phase logged_phase_ = core::Phase::kIdle;
   std::string last_error_;

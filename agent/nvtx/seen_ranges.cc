@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "agent/core/phase_words.h"
 #include "agent/nvtx/storage.h"
 
 namespace stepagent::nvtx {
@@ -23,7 +24,10 @@ uint32_t PlaceOf(uint64_t key) {
 }  // namespace
 
 void CountSeen(core::NameId domain, core::NameId name) noexcept {
-  total.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t counted = total.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (counted % kCountedBegins == 0) {
+    core::g_words->bits.fetch_and(~uint32_t{core::kBitCountNames}, std::memory_order_relaxed);
+  }
   const uint64_t key = KeyOf(domain, name);
   uint32_t place = PlaceOf(key);
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe, place = (place + 1) % kSeenSlots) {
