@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/core/clock.h"
+#include "agent/cupti/driver.h"
 #include "agent/guard/log.h"
 #include "proto/settings.h"
 
@@ -49,6 +50,21 @@ void PhaseController::OnCuda() {
   gate_->SetCudaPresent(true);
   // Work launched right after this call belongs to the open window: arm before it can come.
   if (gate_->snapshot().wants_device && !backend_->IsArmed()) ArmLocked(/*inside_injection=*/true);
+}
+
+// CUDA may be up without our having been told: another tool holds the injection variable, we came
+// late, or it is the toolkit's stub library, which calls nobody.
+void PhaseController::LookForCuda() {
+  if (has_cuda_ || !backend_->CudaIsMapped()) return;
+  cupti::Driver driver;
+  int count = 0;
+  if (!driver.Find()) return;
+  const int result = driver.DeviceCount(&count);
+  if (result != cupti::kCudaOk && result != cupti::kCudaStubLibrary) return;
+  MutexLock lock(&arm_mutex_);
+  backend_->NoteCuda();
+  has_cuda_.store(true, std::memory_order_release);
+  gate_->SetCudaPresent(true);
 }
 
 void PhaseController::ArmLocked(bool inside_injection) {
@@ -119,6 +135,7 @@ void PhaseController::BeginCycle(uint32_t cycle) {
     MutexLock lock(&arm_mutex_);
     if (!backend_->IsArmed()) arm_tried_ = false;
   }
+  LookForCuda();
   const cupti::BackendCounters counters = backend_->counters();
   callback_ticks_before_ = counters.callback_ticks;
   callbacks_before_ = counters.callbacks;
@@ -161,6 +178,7 @@ void PhaseController::EmitArmed() {
 
 void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   if (!gate.window_open) return;
+  LookForCuda();
   const uint64_t open_ns = static_cast<uint64_t>(
       std::max<int64_t>(0, HostClock::NowNs() - HostClock::ToNs(gate.window_begin_ticks)));
   const bool too_long = options_.max_window_ns != 0 && open_ns >= options_.max_window_ns;

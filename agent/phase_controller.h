@@ -64,9 +64,6 @@ class PhaseController {
   // Kinds of --require that the last cycle could not collect.
   [[nodiscard]] uint32_t unmet_requirements() const { return unmet_; }
 
-  // The CUDA library came up earlier than we did (late attach, or another tool holds the variable).
-  void AssumeCuda() { OnCuda(); }
-
  private:
   struct ClosingCycle {
     uint32_t cycle;
@@ -77,6 +74,7 @@ class PhaseController {
   };
 
   void BeginCycle(uint32_t cycle);
+  void LookForCuda();
   void ArmIfWanted(const core::StepGate::Snapshot& gate);
   void ArmLocked(bool inside_injection);
   void EmitArmed();
