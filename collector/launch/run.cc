@@ -146,7 +146,7 @@ int RunMain(const std::vector<std::string>& args, char* const* environment) {
       return FailWith(std::string("fork: ") + std::strerror(failed), kOwnFailure);
     return StartStatus(plan.command[0], failed);
   }
-  RunToggle toggle(plan.run, target, plan.settings.signal_number);
+  RunToggle toggle(plan.run, target);
   const int status = child.Watch({plan.settings.signal_number, [&] { toggle.Request(); }});
   toggle.Join();
   const int own = Finish(plan, program, target, gate, status);

@@ -1,35 +1,14 @@
 #include "collector/launch/run_toggle.h"
 
-#include <signal.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "collector/launch/control_client.h"
 
 namespace stepagent::launch {
 namespace {
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-}
-
-bool IsOfRun(const std::string& process, const std::string& run) {
-  const std::string environment = '\0' + ReadFile(process + "/environ");
-  return environment.find('\0' + std::string("STEPAGENT_RUN=") + run + '\0') != std::string::npos;
-}
-
-bool Catches(const std::string& process, int signal_number) {
-  const std::string status = ReadFile(process + "/status");
-  const size_t at = status.find("SigCgt:");
-  if (at == std::string::npos) return false;
-  return (std::strtoull(status.c_str() + at + 7, nullptr, 16) >> (signal_number - 1)) & 1;
-}
+// Contract: toggles within 200 ms are one.
+constexpr auto kOneToggle = std::chrono::milliseconds(200);
 
 void SayLine(const std::string& line) {
   const std::string text = "stepagent: " + line + "\n";
@@ -38,27 +17,17 @@ void SayLine(const std::string& line) {
 
 }  // namespace
 
-std::vector<pid_t> CatchersOf(const std::string& run, int signal_number) {
-  std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& item : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string path = item.path().string();
-    const pid_t pid = static_cast<pid_t>(std::atoi(path.c_str() + 6));
-    if (pid > 0 && pid != getpid() && Catches(path, signal_number) && IsOfRun(path, run))
-      found.push_back(pid);
-  }
-  return found;
-}
-
-RunToggle::RunToggle(std::string run, const Environment& environment, int signal_number)
+RunToggle::RunToggle(std::string run, const Environment& environment)
     : run_(std::move(run)),
-      dirs_{environment.Get("STEPAGENT_RUNTIME_DIR"), environment.Get("XDG_RUNTIME_DIR")},
-      signal_number_(signal_number) {}
+      dirs_{environment.Get("STEPAGENT_RUNTIME_DIR"), environment.Get("XDG_RUNTIME_DIR")} {}
 
 void RunToggle::Request() {
-  if (is_busy_.load(std::memory_order_acquire)) return;  // pairs with the release at Work's end
+  const auto now = Clock::now();
+  if (now - last_request_ < kOneToggle) return;
+  last_request_ = now;
+  // acq_rel: pairs with the thread's own, so that last_sent_ goes from one thread to the next.
+  if (pending_.fetch_add(1, std::memory_order_acq_rel) > 0) return;
   Join();
-  is_busy_.store(true, std::memory_order_relaxed);  // the thread's start orders it
   thread_ = std::thread([this] { Work(); });
 }
 
@@ -67,23 +36,26 @@ void RunToggle::Join() {
 }
 
 void RunToggle::Work() {
+  do {
+    // A slow one must not push the next into the time in which the agents take both for one.
+    std::this_thread::sleep_until(last_sent_ + kOneToggle + kOneToggle / 2);
+    ToggleOnce();
+  } while (pending_.fetch_sub(1, std::memory_order_acq_rel) > 1);
+}
+
+void RunToggle::ToggleOnce() {
   std::vector<proto::AgentEntry> of_run;
   const auto agents = proto::ListAgents(dirs_, geteuid());
   for (const Answer& answer : AskAll(agents, MakeRequest(v1::ControlRequest::STATUS)))
     if (answer.message && answer.message->status().run() == run_) of_run.push_back(answer.agent);
+  last_sent_ = Clock::now();
   for (const Answer& answer : AskAll(of_run, MakeRequest(v1::ControlRequest::TOGGLE))) {
     if (!answer.message || answer.message->verdict() != v1::ControlAnswer::OK)
       SayLine("toggle: pid " + std::to_string(answer.agent.pid) + ": " +
               (answer.message ? answer.message->reason() : answer.error));
   }
-  for (const pid_t pid : CatchersOf(run_, signal_number_)) {
-    const bool was_asked = std::any_of(of_run.begin(), of_run.end(),
-                                       [&](const proto::AgentEntry& a) { return a.pid == pid; });
-    if (!was_asked) kill(pid, signal_number_);
-  }
   if (of_run.empty())
     SayLine("toggle: no process of the run answers: none has used CUDA or NVTX yet");
-  is_busy_.store(false, std::memory_order_release);  // pairs with the acquire in Request
 }
 
 }  // namespace stepagent::launch

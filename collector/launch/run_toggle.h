@@ -1,13 +1,14 @@
 #pragma once
 // The toggle signal, sent to the launcher: toggles every process of the run.
 //
-// Purpose: asks each agent of this run over its control socket; processes that cannot be asked but
-// catch the signal get the signal itself. Never anything fatal: a process that does not catch it
-// gets none.
+// Purpose: asks each agent of this run over its control socket. Nobody gets the signal itself:
+// between a look at what a process catches and the kill lies an exec (measured: it killed the run's
+// own collector while that was starting), and a toggle must never be fatal.
 // Thread rule: Request from the main thread; the asking runs on a thread of its own, so that a
 // hanging process does not keep the launcher from its child.
 // Failure rule: who did not take it is said in one line.
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 
@@ -18,23 +19,26 @@ namespace stepagent::launch {
 
 class RunToggle {
  public:
-  RunToggle(std::string run, const Environment& environment, int signal_number);
+  RunToggle(std::string run, const Environment& environment);
   ~RunToggle() { Join(); }
-  // Merged with one that is under way, as the agents merge toggles within 200 ms.
+  // None is lost: one that comes while another is under way follows it. Those within 200 ms are
+  // one, as the agents count them.
   void Request();
   void Join();
 
  private:
+  using Clock = std::chrono::steady_clock;
   void Work();
+  void ToggleOnce();
 
   const std::string run_;
   const proto::RuntimeDirs dirs_;
-  const int signal_number_;
   std::thread thread_;
-  std::atomic<bool> is_busy_{false};  // Request stores true before the thread; its end stores false
+  Clock::time_point last_request_;  // main thread's
+  Clock::time_point last_sent_;     // the working thread's
+  // Requests not yet worked off. Whoever raises it from 0 starts the thread; the thread ends when
+  // it has lowered it to 0.
+  std::atomic<int> pending_{0};
 };
-
-// Processes of this user with STEPAGENT_RUN=<run> in their environment that catch the signal.
-[[nodiscard]] std::vector<pid_t> CatchersOf(const std::string& run, int signal_number);
 
 }  // namespace stepagent::launch

@@ -1,5 +1,5 @@
 #!/bin/bash
-# launcher_test.sh CASE STEPAGENT LIBRARY PROGRAMS: one property of `stepagent run` each.
+# launcher_test.sh CASE STEPAGENT LIBRARY PROGRAMS SERVER: one property of `stepagent run` each.
 set -u
 case_name=$1 S=$2 LIB=$3 P=$4
 here=$(cd "$(dirname "$0")" && pwd)
@@ -186,6 +186,60 @@ STEPAGENT_GRAPH=node
 STEPAGENT_LABELS=batch=64,note=a\\,b
 STEPAGENT_OUT=$T/sub/dir
 STEPAGENT_RUN_MODE=steps"
+}
+
+# Below: with agent and collector, in a program without a device.
+SERVER=${5:-}
+json() { python3 -c "import json, sys; print(eval('d' + sys.argv[1], {'d': json.load(sys.stdin)}))" "$1"; }
+until_answers() { for ((i = 0; i < 2000; ++i)); do "$S" status "$1" >/dev/null 2>&1 && return; read -rt 0.01 <> <(:); done; fail "pid $1 never answers"; }
+until_cycle() { # until_cycle PID N: N cycles have begun
+  for ((i = 0; i < 2000; ++i)); do (($("$S" status "$1" --json | json "[0]['cycle']") >= $2)) && return; read -rt 0.01 <> <(:); done
+  fail "cycle $2 never begins"
+}
+child_of() { pgrep -P "$1" server; }
+
+case_toggled() {
+  "$S" run --arm demand -- "$SERVER" --host-only --seconds 50 --rate 50 >out 2>err & pid=$!
+  for ((i = 0; i < 2000; ++i)); do server=$(child_of $pid) && break; read -rt 0.01 <> <(:); done
+  until_answers "$server"
+  for round in 1 2; do
+    kill -USR2 $pid; until_cycle "$server" $round
+    # Toggles within 200 ms are one: the next must come later than that.
+    read -rt 0.3 <> <(:)
+    kill -USR2 $pid; "$S" wait "$server" --timeout 20 || fail "not written: $("$S" status "$server" --json)"
+    read -rt 0.3 <> <(:)
+  done
+  kill -TERM $pid; wait $pid; same $? 0
+  same "$(find stepagent-traces -name '*.gz' | wc -l)" 2 traces
+  has 'host only' err; has 'stepagent report' err
+}
+
+case_control() {
+  LD_PRELOAD=$LIB STEPAGENT_OUT=$T/traces "$SERVER" --host-only --seconds 50 --rate 50 >out 2>err & pid=$!
+  until_answers $pid
+  "$S" status >line; has "^$pid .* idle " line; same "$(wc -l <line)" 1 lines
+  "$S" start $pid --for 300ms >line || fail "start: $(cat line)"
+  has "cycle-0000/.*gz" line; [[ -e $(grep -o '/.*gz' line) ]] || fail "no such trace"
+  "$S" start --for 1m --no-wait >line || fail "bare start"
+  until_cycle $pid 2
+  "$S" start $pid >line && fail "a second start is taken"; has ' busy' line
+  "$S" stop --name '*server*' >line || fail stop
+  "$S" wait $pid --timeout 20 || fail wait
+  "$S" wait traces --timeout 0.1 || fail "wait for a folder"
+  for bad in 999999 '--rank 77' '--name nothing' '--session x' '--gpu 99'; do
+    # shellcheck disable=SC2086
+    "$S" start $bad 2>line && fail "start $bad looks like success"; [[ -s line ]] || fail "$bad: no reason"
+  done
+  "$S" start --steps 0 2>/dev/null; same $? 2; "$S" start --graph x 2>/dev/null; same $? 2
+  kill $pid; wait $pid; "$S" status 2>line; same $? 1 "status of nobody:"
+}
+
+case_killed() {
+  "$S" run --step nvtx:request --schedule active=100000 -- "$SERVER" --host-only --seconds 50 --rate 50 >out 2>err & pid=$!
+  for ((i = 0; i < 2000; ++i)); do server=$(child_of $pid) && break; read -rt 0.01 <> <(:); done
+  until_answers "$server"; until_cycle "$server" 1
+  kill -KILL "$server"; wait $pid 2>/dev/null; same $? 137
+  has 'ended by: killed' err; same "$(find stepagent-traces -name '*.gz' | wc -l)" 1 traces
 }
 
 "case_$case_name"
