@@ -73,6 +73,7 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
     next = now_ns + kPollNs;
   }
   next = Earlier(next, stop_at_ns_);
+  LetCollectorGo(now_ns);
   LogPhase();
   if (main_ended_.load(std::memory_order_acquire) != 0) {
     LeaveWithLastThread(now_ns);
@@ -103,8 +104,9 @@ void Agent::OnGateEvent(const core::GateEvent& event) {
 
 void Agent::ConnectCollector() {
   session_begun_.store(1, std::memory_order_release);
-  if (connected_once_) return;
-  connected_once_ = true;
+  if (is_linked_) return;
+  is_linked_ = true;
+  goodbye_sent_ = false;
   const std::string address = CollectorAddressText();
   if (capture_.collector == "auto") {
     const std::string problem = drain::io::StartCollector(CollectorProgram(), address,
@@ -143,7 +145,7 @@ void Agent::PollCollector() {
   }
   const drain::io::Uplink::Status status = uplink_->status();
   const std::string& trouble = status.refusal.empty() ? status.last_error : status.refusal;
-  if (connected_once_ && !trouble.empty() && trouble != reported_trouble_) {
+  if (is_linked_ && !trouble.empty() && trouble != reported_trouble_) {
     reported_trouble_ = trouble;
     last_error_ = "collector: " + trouble;
     // One started a moment ago needs some ms before it listens: only a lasting failure is news.
@@ -156,6 +158,29 @@ void Agent::PollCollector() {
     guard::Log(LogLevel::kWarn, last_error_);
     (void)Gate().Stop(Ended::kLimit, /*at_once=*/true, HostClock::Ticks());
   }
+}
+
+// Once nothing is left to record, the collector is let go: an idle process holds none. A later window
+// brings the session back.
+void Agent::LetCollectorGo(uint64_t now_ns) {
+  if (!is_linked_ || controller_->IsRecording() || cycles_written_ < controller_->cycles_closed()) {
+    return;
+  }
+  const core::StepGate::Snapshot gate = Gate().snapshot();
+  if (gate.wants_device || (gate.phase != Phase::kIdle && gate.phase != Phase::kDone)) return;
+  SayGoodbye(now_ns, "request");
+  uplink_->Release();
+  is_linked_ = false;
+}
+
+void Agent::SayGoodbye(uint64_t now_ns, const char* why) {
+  if (goodbye_sent_) return;
+  goodbye_sent_ = true;
+  drainer_->Flush(now_ns);
+  (void)uplink_->Submit(
+      static_cast<uint8_t>(proto::FrameType::kGoodbye),
+      drain::EncodeGoodbye(why, drainer_->EncodeLossReport(), drainer_->last_sequence()),
+      drainer_->last_sequence() + 1, {});
 }
 
 // A schedule that waits for steps that never come is the commonest mistake: say so once.
@@ -274,14 +299,7 @@ void Agent::Leave(uint64_t now_ns) {
     Record(now_ns);
   }
   if (controller_->IsRecording() && now_ns < deadline) return;
-  if (!goodbye_sent_) {
-    goodbye_sent_ = true;
-    drainer_->Flush(now_ns);
-    (void)uplink_->Submit(static_cast<uint8_t>(proto::FrameType::kGoodbye),
-                          drain::EncodeGoodbye("exit", drainer_->EncodeLossReport(),
-                                               drainer_->last_sequence()),
-                          drainer_->last_sequence() + 1, {});
-  }
+  SayGoodbye(now_ns, "exit");
   const drain::io::Uplink::Status link = uplink_->status();
   const bool awaits_file = leave_had_cycle_ && cycles_written_ < controller_->cycles_closed();
   // A collector started a moment ago may not listen yet: what is queued is part of an open cycle.

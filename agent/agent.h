@@ -69,6 +69,8 @@ class Agent {
   void ConnectCollector();
   uint64_t WatchForSteps(uint64_t now_ns);
   [[nodiscard]] std::string NoStepsLine() const;
+  void LetCollectorGo(uint64_t now_ns);
+  void SayGoodbye(uint64_t now_ns, const char* why);
   void LogPhase();
   void Leave(uint64_t now_ns);
   void LeaveWithLastThread(uint64_t now_ns);
@@ -113,8 +115,7 @@ class Agent {
   uint64_t busy_count_ = 0;
   uint64_t stop_at_ns_ = 0;          // start --for
   uint64_t watch_at_ns_ = 0;         // the line about steps that never come
-  bool collector_started_ = false;
-  bool connected_once_ = false;
+  bool is_linked_ = false;           // the collector is held
   bool said_signal_taken_ = false;
   bool throttled_ = false;
   bool watch_said_ = false, watch_counting_ = false;

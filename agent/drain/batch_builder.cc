@@ -15,7 +15,13 @@ namespace stepagent::drain {
 namespace {
 
 enum : uint32_t {  // batch.proto Activity
-  kKernel = 1, kMemcpy = 2, kMemset = 3, kLaunch = 4, kSync = 5, kNvtx = 6, kMemory = 7,
+  kKernel = 1,
+  kMemcpy = 2,
+  kMemset = 3,
+  kLaunch = 4,
+  kSync = 5,
+  kNvtx = 6,
+  kMemory = 7,
   kOverhead = 8
 };
 
@@ -54,10 +60,10 @@ struct BatchBuilder::Columns {
   DeviceRows devices;
   Dictionary<1> thread_index;
   std::vector<ThreadRow> threads;
-  std::vector<std::string> notes, reports;   // encoded messages
+  std::vector<std::string> notes, reports;  // encoded messages
   BatchContent content;
   uint64_t invalid[kActivityKinds] = {};
-  bool has_device_rows = false;              // new ones since the last batch
+  bool has_device_rows = false;  // new ones since the last batch
 
   // Names this batch uses. A name is in it when its mark is the batch's generation.
   std::vector<uint32_t> names;
@@ -65,9 +71,9 @@ struct BatchBuilder::Columns {
   uint32_t generation = 1;
   size_t name_bytes = 0;
 
-
   void UseName(core::NameId id) {
-    if (id < name_mark.size() && name_mark[id] == generation) [[likely]] return;
+    if (id < name_mark.size() && name_mark[id] == generation) [[likely]]
+      return;
     DeclareName(id);
   }
   void DeclareName(core::NameId id);

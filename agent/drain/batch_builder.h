@@ -23,10 +23,10 @@ struct BatchIdentity {
 // Counts per batch.proto Activity number, kept for the whole session.
 //
 // What counts under which kind: launch: calls that launch or copy or set; sync: calls that wait;
-// memory: calls that allocate, and Memories rows; nvtx: each range entry (begin, end, mark); kernel:
-// Kernels and GraphLaunches rows. Syncs rows are detail beside the sync calls and count nowhere.
-// produced = sent + every drop + invalid + what still waits in a ring. CUPTI does not say of which
-// kind its dropped records were: they are under ACTIVITY_NONE.
+// memory: calls that allocate, and Memories rows; nvtx: each range entry (begin, end, mark);
+// kernel: Kernels and GraphLaunches rows. Syncs rows are detail beside the sync calls and count
+// nowhere. produced = sent + every drop + invalid + what still waits in a ring. CUPTI does not say
+// of which kind its dropped records were: they are under ACTIVITY_NONE.
 struct KindTotals {
   uint64_t produced = 0, sent = 0, dropped_ring_full = 0, dropped_no_ring = 0, dropped_uplink = 0,
            dropped_cupti = 0, dropped_limit = 0, invalid = 0;
@@ -82,7 +82,7 @@ class BatchBuilder : public core::ActivitySink {
   // What Finish would give, within a few per cent; sums up some eighty columns: not per record.
   [[nodiscard]] size_t approximate_bytes() const;
   [[nodiscard]] const BatchContent& content() const;
-  [[nodiscard]] uint64_t invalid(uint32_t activity) const;   // since the session began
+  [[nodiscard]] uint64_t invalid(uint32_t activity) const;  // since the session began
   // The encoded Batch (no frame header); the builder is empty afterwards.
   [[nodiscard]] std::string Finish(uint64_t sequence, int64_t host_ns, uint32_t cycle,
                                    const KindTotals (&totals)[kActivityKinds]);

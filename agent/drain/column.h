@@ -23,7 +23,8 @@ class Column {
       if (value == 0) return;
       BackFill(row);
     }
-    if (capacity_ - used_ < kLongest) [[unlikely]] Grow(kLongest);
+    if (capacity_ - used_ < kLongest) [[unlikely]]
+      Grow(kLongest);
     used_ += Put(bytes_.get() + used_, value);
   }
   void AddSigned(uint32_t row, int64_t value) { Add(row, protozero::encode_zigzag64(value)); }

@@ -10,7 +10,8 @@ struct Stamps {
   uint8_t flags;
 };
 Stamps CheckStamps(uint64_t start_ns, uint64_t end_ns) {
-  if (end_ns >= start_ns && start_ns != 0) [[likely]] return {start_ns, end_ns - start_ns, 0};
+  if (end_ns >= start_ns && start_ns != 0) [[likely]]
+    return {start_ns, end_ns - start_ns, 0};
   if (start_ns == 0) return {0, 0, core::kDeviceNoTiming};
   if (end_ns == 0) return {start_ns, 0, core::kDeviceUnfinished};
   return {start_ns, start_ns - end_ns, core::kDeviceReversed};
@@ -65,13 +66,13 @@ core::NameId KernelColumns::Add(const core::KernelActivity& k) {
   const uint32_t row = AddShared(k);
   graph_node_id.Add(row, k.graph_node_id);
   bool is_new;
-  shape.Add(row, shapes.Find({Pair(k.name, k.grid[0]), Pair(k.grid[1], k.grid[2]),
-                              Pair(k.block[0], k.block[1]),
-                              Pair(k.block[2], k.registers_per_thread),
-                              Pair(k.static_shared_bytes, k.dynamic_shared_bytes),
-                              Pair(k.cluster[0], k.cluster[1]),
-                              Pair(k.cluster[2], k.local_bytes_per_thread)},
-                             &is_new));
+  shape.Add(
+      row,
+      shapes.Find({Pair(k.name, k.grid[0]), Pair(k.grid[1], k.grid[2]),
+                   Pair(k.block[0], k.block[1]), Pair(k.block[2], k.registers_per_thread),
+                   Pair(k.static_shared_bytes, k.dynamic_shared_bytes),
+                   Pair(k.cluster[0], k.cluster[1]), Pair(k.cluster[2], k.local_bytes_per_thread)},
+                  &is_new));
   return is_new ? k.name : 0;
 }
 

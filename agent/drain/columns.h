@@ -60,7 +60,6 @@ struct DeviceColumns {
   Column lane, duration_ns, graph_id, graph_node_id, flags;
   DeltaColumn device_start_delta, correlation_delta;
 
-
   // Returns the record's row.
   template <typename Activity>
   uint32_t AddShared(const Activity& activity);

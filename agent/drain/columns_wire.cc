@@ -230,9 +230,8 @@ void LaneDictionary::Write(protozero::pbf_builder<Message>* parent) const {
     WriteColumn(&message, field, column);
   };
   using Key = Dictionary<3>::Key;
-  put(device, [](const Key& k) {
-    return protozero::encode_zigzag64(static_cast<int32_t>(Low(k[0])));
-  });
+  put(device,
+      [](const Key& k) { return protozero::encode_zigzag64(static_cast<int32_t>(Low(k[0]))); });
   put(context, [](const Key& k) { return High(k[0]); });
   put(stream, [](const Key& k) { return k[1]; });
   put(channel, [](const Key& k) { return Low(k[2]); });

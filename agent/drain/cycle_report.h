@@ -1,10 +1,9 @@
 #pragma once
 // CycleReportData: what only the agent knows about a cycle, and its encoding.
 //
-// Purpose: a plain struct for the phase controller to fill; the bytes go into the batch that carries
-// the cycle's CLOSED event (BatchBuilder::AddCycleReport).
-// Thread rule: the thread `stepagent`.
-// Failure rule: cannot fail; texts are cut at kMaxNameBytes.
+// Purpose: a plain struct for the phase controller to fill; the bytes go into the batch that
+// carries the cycle's CLOSED event (BatchBuilder::AddCycleReport). Thread rule: the thread
+// `stepagent`. Failure rule: cannot fail; texts are cut at kMaxNameBytes.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ struct CycleCost {
 };
 struct StepDurationRow {
   uint64_t index = 0, duration_ns = 0;
-  uint32_t collecting = 0;       // 0 not, 1 warmup, 2 active, 3 finishing
+  uint32_t collecting = 0;  // 0 not, 1 warmup, 2 active, 3 finishing
 };
 struct NameCountRow {
   std::string name, domain;
@@ -33,7 +32,7 @@ struct CycleReportData {
   cupti::GpuState gpu;
   std::vector<cupti::KindState> kinds;
   CycleCost cost;
-  uint64_t steps_ended = 0;                  // of all, also those not in all_steps
+  uint64_t steps_ended = 0;  // of all, also those not in all_steps
   std::vector<StepDurationRow> all_steps;
   uint64_t overlapping_steps = 0, unmatched_ends = 0, truncated_names = 0, foreign_buffers = 0;
   std::vector<NameCountRow> top_ranges;

@@ -20,7 +20,8 @@ void Put(std::vector<Row>* rows, size_t cap, const Row& row, SameKey&& same_key)
   }
 }
 
-void WriteDevice(BatchWriter* batch, const core::DeviceActivity& d, const std::string& device_name) {
+void WriteDevice(BatchWriter* batch, const core::DeviceActivity& d,
+                 const std::string& device_name) {
   using enum wire::Device;
   protozero::pbf_builder<wire::Device> message(*batch, wire::Batch::devices);
   PutUint(&message, ordinal, d.ordinal);
@@ -49,12 +50,12 @@ void DeviceRows::Add(const core::DeviceActivity& device) {
   row.row.name = nullptr;  // valid during the call only
   if (row.name.size() > proto::kMaxNameBytes) row.name.resize(proto::kMaxNameBytes);
   Put(&devices_, kMaxDevices, row,
-             [&](const Device& other) { return other.row.ordinal == device.ordinal; });
+      [&](const Device& other) { return other.row.ordinal == device.ordinal; });
 }
 
 void DeviceRows::Add(const core::ContextActivity& context) {
   Put(&contexts_, kMaxContexts, context,
-             [&](const core::ContextActivity& other) { return other.id == context.id; });
+      [&](const core::ContextActivity& other) { return other.id == context.id; });
 }
 
 void DeviceRows::Add(const core::StreamActivity& stream) {

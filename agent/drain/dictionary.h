@@ -6,8 +6,9 @@
 // Failure rule: cannot fail but for memory; bounded by the records of a batch.
 //
 // Built for the drain's loop, where a mispredicted branch costs as much as all the rest: keys are
-// whole words put together in registers (narrow stores read back wide would stall), compared without
-// a branch a word, and a quarter of the table at most is used, so that the first probe hits.
+// whole words put together in registers (narrow stores read back wide would stall), compared
+// without a branch a word, and a quarter of the table at most is used, so that the first probe
+// hits.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,7 +27,8 @@ class Dictionary {
     *is_new = false;
     // Most kernels of a name and grid have one shape: tried before all words are hashed.
     uint32_t& hint = hints_[HintOf(key)];
-    if (hint < keys_.size() && IsEqual(keys_[hint], key)) [[likely]] return hint;
+    if (hint < keys_.size() && IsEqual(keys_[hint], key)) [[likely]]
+      return hint;
     return hint = Search(key, is_new);
   }
   [[nodiscard]] const std::vector<Key>& keys() const { return keys_; }
@@ -44,7 +46,8 @@ class Dictionary {
     uint32_t at = Hash(key) & mask_;
     while (slots_[at] != 0) {
       const uint32_t index = slots_[at] - 1;
-      if (IsEqual(keys_[index], key)) [[likely]] return index;
+      if (IsEqual(keys_[index], key)) [[likely]]
+        return index;
       at = (at + 1) & mask_;
     }
     *is_new = true;
@@ -91,9 +94,9 @@ class Dictionary {
   static_assert(kWords <= std::size(kFactors));
 
   std::vector<Key> keys_;
-  std::vector<uint32_t> slots_ = std::vector<uint32_t>(64);   // index + 1; 0 free
+  std::vector<uint32_t> slots_ = std::vector<uint32_t>(64);  // index + 1; 0 free
   uint32_t mask_ = 63;
-  std::array<uint32_t, 1U << kHintBits> hints_{};             // an index that it may be
+  std::array<uint32_t, 1U << kHintBits> hints_{};  // an index that it may be
 };
 
 // Two 32-bit numbers as one word of a key, and back.

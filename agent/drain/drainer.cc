@@ -14,8 +14,15 @@ namespace stepagent::drain {
 namespace {
 
 enum : uint32_t {  // batch.proto Activity
-  kNone = 0, kKernel = 1, kMemcpy = 2, kMemset = 3, kLaunch = 4, kSync = 5, kNvtx = 6,
-  kMemory = 7, kOverhead = 8
+  kNone = 0,
+  kKernel = 1,
+  kMemcpy = 2,
+  kMemset = 3,
+  kLaunch = 4,
+  kSync = 5,
+  kNvtx = 6,
+  kMemory = 7,
+  kOverhead = 8
 };
 // How often a batch is asked for its size: eighty additions for 256 records are under a nanosecond
 // each, and 256 records are a few KiB past the target at most (their names aside).
@@ -51,11 +58,11 @@ struct Drainer::Impl final : core::ActivitySink {
   KindTotals totals[kActivityKinds];
   uint64_t device_produced[kActivityKinds] = {};
   uint64_t now_ns = 0;
-  uint64_t oldest_ns = 0;         // when the batch at hand got its first entry
+  uint64_t oldest_ns = 0;  // when the batch at hand got its first entry
   uint64_t records = 0;
   uint64_t window_records = 0;
-  uint64_t sequence = 0;          // of the next batch
-  uint64_t reported_drops = 0;    // sum of uplink drops the last batch told of
+  uint64_t sequence = 0;        // of the next batch
+  uint64_t reported_drops = 0;  // sum of uplink drops the last batch told of
   uint32_t until_check = kRecordsPerSizeCheck;
   uint32_t cycle = 0;
   bool stop_accepting = false;
@@ -67,12 +74,14 @@ struct Drainer::Impl final : core::ActivitySink {
   bool Accept(uint32_t activity) {
     ++records;
     ++window_records;
-    if (!IsFull()) [[likely]] return true;
+    if (!IsFull()) [[likely]]
+      return true;
     ++totals[activity].dropped_limit;
     return false;
   }
   void Entered() {
-    if (--until_check != 0) [[likely]] return;
+    if (--until_check != 0) [[likely]]
+      return;
     until_check = kRecordsPerSizeCheck;
     if (builder.approximate_bytes() >= proto::kBatchTargetBytes) Send();
   }
@@ -94,7 +103,7 @@ struct Drainer::Impl final : core::ActivitySink {
   void OnMemset(const core::MemsetActivity& r) override { TakeDevice(kMemset, r); }
   void OnGraphLaunch(const core::GraphActivity& r) override { TakeDevice(kKernel, r); }
   void OnSync(const core::SyncActivity& r) override {
-    if (IsFull()) return;   // detail beside the call, which is what counts
+    if (IsFull()) return;  // detail beside the call, which is what counts
     builder.OnSync(r);
     Entered();
   }
@@ -137,7 +146,7 @@ void Drainer::Impl::TakeGateEvents() {
   core::Gate().TakeEvents([this](const core::GateEvent& event) {
     builder.AddGateEvent(event);
     switch (event.kind) {
-      case core::GateEvent::Kind::kWarmupBegin:   // the cap is the window's, not the warmup's
+      case core::GateEvent::Kind::kWarmupBegin:  // the cap is the window's, not the warmup's
         is_capped = false;
         break;
       case core::GateEvent::Kind::kActiveBegin:

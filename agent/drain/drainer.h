@@ -1,10 +1,9 @@
 #pragma once
 // Drainer: harvests rings, gate events and completed CUPTI buffers into batches.
 //
-// Purpose: the consumer end of every ring; keeps the session's totals; knows which in-window launches
-// still owe device work (the tail).
-// Thread rule: the thread `stepagent` only. Time is a parameter.
-// Failure rule: what cannot be sent is counted; RunOnce never blocks.
+// Purpose: the consumer end of every ring; keeps the session's totals; knows which in-window
+// launches still owe device work (the tail). Thread rule: the thread `stepagent` only. Time is a
+// parameter. Failure rule: what cannot be sent is counted; RunOnce never blocks.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -61,7 +60,7 @@ class Drainer {
   [[nodiscard]] const KindTotals& totals(uint32_t activity) const;
   [[nodiscard]] uint64_t records() const;
   [[nodiscard]] uint64_t last_sequence() const;
-  [[nodiscard]] std::string EncodeLossReport() const;   // batch.proto LossReport
+  [[nodiscard]] std::string EncodeLossReport() const;  // batch.proto LossReport
 
  private:
   struct Impl;

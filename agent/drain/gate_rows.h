@@ -59,7 +59,7 @@ class GateRows {
   std::vector<Event> events_;
   Step open_{};
   bool is_open_ = false;
-  size_t open_row_ = kNotHere;   // its row in this batch
+  size_t open_row_ = kNotHere;  // its row in this batch
 };
 
 }  // namespace stepagent::drain

@@ -5,8 +5,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes of the well-formed sequence at the front of `text`, 0 when there is none (Unicode table 3-7:
-// no overlong forms, surrogates or numbers past U+10FFFF).
+// Bytes of the well-formed sequence at the front of `text`, 0 when there is none (Unicode table
+// 3-7: no overlong forms, surrogates or numbers past U+10FFFF).
 size_t SequenceBytes(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);

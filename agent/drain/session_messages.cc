@@ -14,7 +14,8 @@ template <typename Message>
 using Builder = protozero::pbf_builder<Message>;
 
 template <typename Message>
-void PutMap(Builder<Message>* parent, Message field, const std::map<std::string, std::string>& map) {
+void PutMap(Builder<Message>* parent, Message field,
+            const std::map<std::string, std::string>& map) {
   for (const auto& [map_key, map_value] : map) {
     Builder<wire::MapEntry> entry(*parent, field);
     entry.add_string(wire::MapEntry::key, ValidUtf8(map_key, proto::kMaxNameBytes));

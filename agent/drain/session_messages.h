@@ -37,7 +37,7 @@ struct HelloData {
   std::string rank_source;
   int32_t world_size = -1, local_rank = -1;
   std::optional<std::string> cuda_visible_devices;
-  std::string clock_host;                    // tsc cntvct monotonic
+  std::string clock_host;  // tsc cntvct monotonic
   int64_t base_unix_ns = 0, base_mono_ns = 0;
   std::optional<ScheduleData> schedule;
   std::string step_source, step_extent;
@@ -79,9 +79,9 @@ struct ThrottleData {
 struct ControlRequestData {
   enum class Verb : uint8_t { kNone = 0, kStatus = 1, kStart = 2, kStop = 3, kToggle = 4 };
   uint32_t protocol = 0;
-  Verb verb = Verb::kNone;                   // unknown numbers decode as kNone
+  Verb verb = Verb::kNone;  // unknown numbers decode as kNone
   uint64_t steps = 0, duration_ns = 0;
-  uint64_t at_step = 0;                      // process_index + 1; 0 none
+  uint64_t at_step = 0;  // process_index + 1; 0 none
   std::map<std::string, std::string> settings;
 };
 [[nodiscard]] std::optional<ControlRequestData> DecodeControlRequest(std::string_view bytes);
@@ -91,7 +91,7 @@ struct AgentStatusData {
   std::string title, exe;
   int32_t rank = -1;
   std::string session, run;
-  uint32_t phase = 0;                        // batch.proto Phase
+  uint32_t phase = 0;  // batch.proto Phase
   uint64_t step = 0;
   uint32_t cycle = 0;
   uint64_t records = 0;

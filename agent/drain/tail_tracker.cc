@@ -111,7 +111,8 @@ void TailTracker::OnDevice(uint32_t correlation) {
 uint64_t* TailTracker::WordOf(uint32_t correlation) {
   const uint32_t tag = correlation / kIdsPerWord + 1;
   const uint32_t word = (correlation / kIdsPerWord) % kWords;
-  if (tags_[word] == tag) [[likely]] return &words_[word];
+  if (tags_[word] == tag) [[likely]]
+    return &words_[word];
   if (tags_[word] != 0) {
     const uint32_t held = (tags_[word] - 1) * kIdsPerWord;
     if (IsOlder(correlation, held)) return nullptr;

@@ -2,16 +2,15 @@
 // TailTracker: which launches of a window still owe a device record.
 //
 // Purpose: a window's device part is complete when every launch in it has its record. Calls come
-// from the rings, device records from CUPTI's buffers, in no order between the two; a record may come
-// before its call, and a graph's launch may have many.
-// Thread rule: the thread `stepagent` only.
-// Failure rule: bounded whatever comes: a table of 2^20 correlation ids that slides with the newest
-// one, and a small set for launches that are owed so long that the table slid past them. Beyond that
-// a launch is forgotten and counted; the tail then ends too early, never never.
+// from the rings, device records from CUPTI's buffers, in no order between the two; a record may
+// come before its call, and a graph's launch may have many. Thread rule: the thread `stepagent`
+// only. Failure rule: bounded whatever comes: a table of 2^20 correlation ids that slides with the
+// newest one, and a small set for launches that are owed so long that the table slid past them.
+// Beyond that a launch is forgotten and counted; the tail then ends too early, never never.
 //
-// How: four bits for each id: 1 "a device record came", 3 the window that the call began in, 0 none.
-// Ids are 32 bits and wrap; a word knows which 16 ids it stands for, and what is older than the
-// table is told from what is newer by serial arithmetic.
+// How: four bits for each id: 1 "a device record came", 3 the window that the call began in, 0
+// none. Ids are 32 bits and wrap; a word knows which 16 ids it stands for, and what is older than
+// the table is told from what is newer by serial arithmetic.
 //
 // A window is opened and closed when the gate's event is drained, which may be a little after calls
 // of it (or after its end) were drained: the last few thousand calls are kept and looked at again.
@@ -43,8 +42,8 @@ class TailTracker {
 
  private:
   static constexpr uint32_t kIdsPerWord = 16;
-  static constexpr uint32_t kWords = 1U << 16;            // 2^20 ids, 768 KiB, touched as used
-  static constexpr uint32_t kSlots = 8;                   // slot 0 means none
+  static constexpr uint32_t kWords = 1U << 16;  // 2^20 ids, 768 KiB, touched as used
+  static constexpr uint32_t kSlots = 8;         // slot 0 means none
   static constexpr size_t kMaxOld = 1U << 14;
   static constexpr uint32_t kLogged = 1U << 12;
 
@@ -53,7 +52,7 @@ class TailTracker {
     uint64_t begin_ticks = 0, end_ticks = UINT64_MAX;
     uint64_t outstanding = 0;
     bool in_use = false;
-    bool stale = false;     // forgotten while launches still named this slot
+    bool stale = false;  // forgotten while launches still named this slot
   };
   struct LoggedCall {
     uint64_t begin_ticks = 0;
@@ -75,8 +74,8 @@ class TailTracker {
 
   Window windows_[kSlots];
   std::unique_ptr<uint64_t[]> words_;
-  std::unique_ptr<uint32_t[]> tags_;                       // id / kIdsPerWord + 1; 0 unused
-  std::unordered_map<uint32_t, uint32_t> old_;             // id -> slot
+  std::unique_ptr<uint32_t[]> tags_;            // id / kIdsPerWord + 1; 0 unused
+  std::unordered_map<uint32_t, uint32_t> old_;  // id -> slot
   std::vector<LoggedCall> log_;
   uint32_t log_next_ = 0;
   uint32_t awaited_ = UINT32_MAX;

@@ -2,9 +2,8 @@
 // Backoff: when to try the collector again.
 //
 // Purpose: quick while a collector that was just started comes up (or one is being replaced), then
-// 1 s doubling to 30 s, each off by up to a quarter, so that the agents of a node do not come at once.
-// Thread rule: belongs to the io thread; time is a parameter.
-// Failure rule: cannot fail.
+// 1 s doubling to 30 s, each off by up to a quarter, so that the agents of a node do not come at
+// once. Thread rule: belongs to the io thread; time is a parameter. Failure rule: cannot fail.
 #include <algorithm>
 #include <cstdint>
 
@@ -32,7 +31,7 @@ class Backoff {
     return delay - delay / 4 + random_ % (delay / 2);
   }
 
-  static constexpr uint64_t kQuickNs = 2'000'000'000;       // stepcollector is up in tens of ms
+  static constexpr uint64_t kQuickNs = 2'000'000'000;  // stepcollector is up in tens of ms
   static constexpr uint64_t kQuickFirstNs = 5'000'000, kQuickLastNs = 250'000'000;
   static constexpr uint64_t kSlowFirstNs = 1'000'000'000, kSlowLastNs = 30'000'000'000;
 

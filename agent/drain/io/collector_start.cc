@@ -1,10 +1,10 @@
 // StartCollector: a collector that is nobody's child.
 //
-// The application must not notice: no fork handlers, no SIGCHLD, nothing that its wait() could reap,
-// no descriptor. So: clone with a shared memory image (no page is copied) and an exit signal of 0
-// makes a middle process, which only __WCLONE can wait for; it clones the collector-to-be and exits,
-// so that the collector's parent is init (or the nearest subreaper) before the application runs on.
-// The middle must not exec: exec turns the exit signal back into SIGCHLD.
+// The application must not notice: no fork handlers, no SIGCHLD, nothing that its wait() could
+// reap, no descriptor. So: clone with a shared memory image (no page is copied) and an exit signal
+// of 0 makes a middle process, which only __WCLONE can wait for; it clones the collector-to-be and
+// exits, so that the collector's parent is init (or the nearest subreaper) before the application
+// runs on. The middle must not exec: exec turns the exit signal back into SIGCHLD.
 //
 // Everything in Middle and Become runs on the application's memory while our thread is suspended:
 // only async-signal-safe calls, nothing that allocates, locks or reads the environment.
@@ -129,8 +129,8 @@ std::string Failure(const std::string& what, int error) {
 // that shares its memory.
 std::string RunPlan(Plan* plan) {
   const size_t bytes = 2 * kStackBytes;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return Failure("no memory for its stack", errno);
   char* const base = static_cast<char*>(memory);
   plan->collector_stack_end = base + kStackBytes;
@@ -161,8 +161,8 @@ std::string StartCollector(const std::string& program, const std::string& addres
                            char* const* environment) {
   const auto socket_address = proto::AddressFromText(address);
   if (!socket_address) return "not a socket address: '" + address + "'";
-  std::string words[] = {"stepcollector", "--socket",  address,        "--out", out,
-                         "--idle-exit",   "5s",        "--daemon-of", run};
+  std::string words[] = {"stepcollector", "--socket", address,       "--out", out,
+                         "--idle-exit",   "5s",       "--daemon-of", run};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

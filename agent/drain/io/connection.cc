@@ -109,8 +109,8 @@ void Connection::TryConnect(uint64_t now_ns) {
 }
 
 void Connection::Failed(uint64_t now_ns, const std::string& why) {
-  // A collector that welcomes us and then hangs up at once must not be tried every few milliseconds:
-  // only a connection that lived for a while ends an outage.
+  // A collector that welcomes us and then hangs up at once must not be tried every few
+  // milliseconds: only a connection that lived for a while ends an outage.
   const bool lived = stage_ == State::kReady && now_ns - ready_since_ns_ >= Backoff::kQuickNs;
   Disconnect();
   if (failing_since_ns_ == 0 || lived) {

@@ -5,8 +5,8 @@
 // Thread rule: the io thread; shared parts under IoState::mutex.
 // Failure rule: see io/uplink.h. The frame being sent is kept over a lost connection.
 //
-// States: closed -> greeting (Hello is sent, Welcome awaited) -> ready; refused: closed until another
-// collector is named.
+// States: closed -> greeting (Hello is sent, Welcome awaited) -> ready; refused: closed until
+// another collector is named.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -64,9 +64,9 @@ class Connection {
   FrameReader reader_;
   FrameWriter hello_, frame_;
   Backoff backoff_;
-  uint64_t next_ns_ = 0;         // of the next try, or of the end of the greeting
+  uint64_t next_ns_ = 0;  // of the next try, or of the end of the greeting
   uint64_t failing_since_ns_ = 0, ready_since_ns_ = 0;
-  bool said_so_ = false;         // in this outage
+  bool said_so_ = false;  // in this outage
 };
 
 }  // namespace stepagent::drain::io

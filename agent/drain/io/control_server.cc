@@ -12,8 +12,8 @@
 namespace stepagent::drain::io {
 namespace {
 
-constexpr uint64_t kPeerNs = 2'000'000'000;      // to send its request, to take its answer
-constexpr uint64_t kAnswerNs = 10'000'000'000;   // for the thread `stepagent`, which may be arming
+constexpr uint64_t kPeerNs = 2'000'000'000;     // to send its request, to take its answer
+constexpr uint64_t kAnswerNs = 10'000'000'000;  // for the thread `stepagent`, which may be arming
 
 int Listen(const proto::SocketAddress& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -50,9 +50,8 @@ bool ControlServer::Open() {
         (state_->control_folder.empty() || !proto::EnsureSocketFolder(state_->control_folder))) {
       continue;
     }
-    const proto::SocketAddress address =
-        proto::AgentAddress(in_folder ? state_->control_folder : std::string(), geteuid(),
-                            getpid(), state_->session);
+    const proto::SocketAddress address = proto::AgentAddress(
+        in_folder ? state_->control_folder : std::string(), geteuid(), getpid(), state_->session);
     listener_ = Listen(address);
     if (listener_ < 0) continue;
     if (!address.IsAbstract()) path_ = address.raw.sun_path;
@@ -67,7 +66,7 @@ void ControlServer::AddPolls(std::vector<pollfd>* polls) const {
   for (const Client& client : clients_) {
     const short events = client.stage == Stage::kReading   ? POLLIN
                          : client.stage == Stage::kWriting ? POLLOUT
-                                                           : 0;   // a hang-up still shows
+                                                           : 0;  // a hang-up still shows
     polls->push_back({client.fd, events, 0});
   }
 }

@@ -1,9 +1,8 @@
 #pragma once
 // ControlServer: requests of the command line, on the agent's own socket.
 //
-// Purpose: take one request from each connection, hand it to the thread `stepagent`, send the answer,
-// hang up.
-// Thread rule: the io thread; requests and answers cross under IoState::mutex.
+// Purpose: take one request from each connection, hand it to the thread `stepagent`, send the
+// answer, hang up. Thread rule: the io thread; requests and answers cross under IoState::mutex.
 // Failure rule: peers of the same user and root only (SO_PEERCRED); sizes and times are bounded, a
 // slow or silent peer is dropped; more than kMaxClients wait in the kernel's backlog.
 #include <poll.h>
@@ -32,7 +31,7 @@ class ControlServer {
   void OnPolled(const pollfd* polls, size_t count, uint64_t now_ns);
   // Answers that have come; peers whose time is over.
   void Advance(uint64_t now_ns);
-  [[nodiscard]] uint64_t next_ns() const;   // 0: no need
+  [[nodiscard]] uint64_t next_ns() const;  // 0: no need
 
  private:
   static constexpr size_t kMaxClients = 16;
@@ -54,7 +53,7 @@ class ControlServer {
 
   IoState* const state_;
   int listener_ = -1;
-  std::string path_;               // of the socket's file, "" abstract
+  std::string path_;  // of the socket's file, "" abstract
   std::vector<Client> clients_;
   uint64_t next_id_ = 1;
 };

@@ -1,10 +1,9 @@
 #pragma once
 // IoState: what the threads `stepagent` and `stepagent-io` share.
 //
-// Purpose: every member that both touch is here, under one mutex; what only the io thread touches is
-// in IoThread, Connection and ControlServer.
-// Thread rule: under `mutex`, but for `ended`. Application threads never come here.
-// Failure rule: every list is bounded.
+// Purpose: every member that both touch is here, under one mutex; what only the io thread touches
+// is in IoThread, Connection and ControlServer. Thread rule: under `mutex`, but for `ended`.
+// Application threads never come here. Failure rule: every list is bounded.
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -18,8 +17,8 @@
 
 namespace stepagent::drain::io {
 
-// What the collector and the command line may pile up while `stepagent` does not take it; the newest
-// is dropped beyond (a cycle written but not told of is still in session.json).
+// What the collector and the command line may pile up while `stepagent` does not take it; the
+// newest is dropped beyond (a cycle written but not told of is still in session.json).
 inline constexpr size_t kMaxWritten = 1024;
 inline constexpr size_t kMaxRequests = 64;
 inline constexpr size_t kMaxLines = 8;
@@ -54,15 +53,15 @@ struct IoState {
   std::mutex mutex;
   // stepagent -> io
   std::string collector, hello;
-  uint64_t collector_version = 0;          // bumped by SetCollector
-  bool is_wanted;                          // a connection is, even with nothing queued
+  uint64_t collector_version = 0;  // bumped by SetCollector
+  bool is_wanted;                  // a connection is, even with nothing queued
   bool is_finishing = false;
-  bool is_abandoned = false;               // Finish has given up: end, touch no counts
-  bool is_over = false;                    // the io thread takes nothing more (io -> stepagent)
-  uint64_t finish_deadline_ns = 0;         // CLOCK_MONOTONIC
+  bool is_abandoned = false;        // Finish has given up: end, touch no counts
+  bool is_over = false;             // the io thread takes nothing more (io -> stepagent)
+  uint64_t finish_deadline_ns = 0;  // CLOCK_MONOTONIC
   std::deque<OutFrame> queue;
-  BatchContent sending;                    // of the frame that was taken off the queue
-  uint64_t queued_bytes = 0;               // of the queue and of the frame being sent
+  BatchContent sending;       // of the frame that was taken off the queue
+  uint64_t queued_bytes = 0;  // of the queue and of the frame being sent
   std::vector<std::pair<uint64_t, std::string>> answers;
   WakeLine wake;
   // io -> stepagent
@@ -72,7 +71,7 @@ struct IoState {
   std::vector<PendingRequest> requests;
   std::vector<std::string> lines;
 
-  std::atomic<uint32_t> ended{0};          // futex: the io thread is done
+  std::atomic<uint32_t> ended{0};  // futex: the io thread is done
 
   // Under `mutex`: what was not sent whole is lost. Once, by whoever gives up first.
   void LoseQueued() {

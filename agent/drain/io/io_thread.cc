@@ -11,8 +11,8 @@
 namespace stepagent::drain::io {
 namespace {
 
-// Where the wake line is refused (a sandbox without signalfd): how often orders are looked for. Twice
-// as long would show in `stepagent status`, half costs 20 wake-ups a second for nothing.
+// Where the wake line is refused (a sandbox without signalfd): how often orders are looked for.
+// Twice as long would show in `stepagent status`, half costs 20 wake-ups a second for nothing.
 constexpr uint64_t kLookNs = 100'000'000;
 
 uint64_t NowNs() { return core::HostClock::MonotonicNs(); }

@@ -12,9 +12,9 @@ namespace stepagent::drain::io {
 namespace {
 
 #ifndef SYS_close_range
-constexpr long SYS_close_range = 436;   // the same number on every architecture
+constexpr long SYS_close_range = 436;  // the same number on every architecture
 #endif
-constexpr unsigned kCloseRangeUnshare = 2;   // CLOSE_RANGE_UNSHARE of linux/close_range.h
+constexpr unsigned kCloseRangeUnshare = 2;  // CLOSE_RANGE_UNSHARE of linux/close_range.h
 
 // Before Linux 5.9. The table is a copy by now, so that closing is ours alone.
 bool UnshareAndClose() {
@@ -43,7 +43,7 @@ bool EnterPrivateFiles() {
   }
   while (true) {
     const int fd = open("/", O_PATH | O_CLOEXEC);
-    if (fd < 0) break;   // no root to open: numbers stay free, as they would without us
+    if (fd < 0) break;  // no root to open: numbers stay free, as they would without us
     if (fd > 2) {
       close(fd);
       break;

@@ -52,11 +52,11 @@ bool Uplink::Submit(uint8_t frame_type, std::string payload, uint64_t sequence,
   ReportLines();
   const std::lock_guard lock(state_->mutex);
   const uint64_t bytes = payload.size() + proto::kFrameHeaderBytes;
-  // A goodbye is small and always fits (and is for somebody who was there); a frame past the limit of
-  // every reader is as good as lost.
+  // A goodbye is small and always fits (and is for somebody who was there); a frame past the limit
+  // of every reader is as good as lost.
   const bool is_batch = frame_type == static_cast<uint8_t>(proto::FrameType::kBatch);
-  const bool fits = is_batch ? state_->queued_bytes + bytes <= state_->queue_limit
-                             : !state_->collector.empty();
+  const bool fits =
+      is_batch ? state_->queued_bytes + bytes <= state_->queue_limit : !state_->collector.empty();
   if (state_->is_over || state_->is_finishing || !state_->status.refusal.empty() || !fits ||
       payload.size() > proto::kMaxFrameBytes) {
     AddContent(&state_->losses, content);

@@ -1,23 +1,23 @@
 #pragma once
 // Uplink: the thread `stepagent-io`, the only user of sockets.
 //
-// Purpose: carry frames to the collector and control requests to the agent, from a private descriptor
-// table so that the application can neither see, close nor inherit a socket of ours.
-// Thread rule: Start/Submit/Take…/Finish on the thread `stepagent`; the io thread runs inside. The io
-// thread never calls CUDA, CUPTI, stdio or a log. It bumps core::g_words->wake when there is
+// Purpose: carry frames to the collector and control requests to the agent, from a private
+// descriptor table so that the application can neither see, close nor inherit a socket of ours.
+// Thread rule: Start/Submit/Take…/Finish on the thread `stepagent`; the io thread runs inside. The
+// io thread never calls CUDA, CUPTI, stdio or a log. It bumps core::g_words->wake when there is
 // something to take: a request, a written cycle, a line, a change of status.
 // Failure rule: every loss is bounded and counted; a collector that is away, slow or stopped costs
 // data, never the application. Reconnect backs off to 1 s .. 30 s with jitter.
 //
-// What happens to a frame: queued (beyond queue_bytes the newest is dropped and counted), sent whole
-// once the collector's Welcome is there, kept over a lost connection and sent from its start on the
-// next. Lost and counted: what is still queued when Finish gives up or the collector refuses us.
-// What a killed collector had received but not yet written cannot be seen from here; it shows there,
-// as a gap between the totals of the next batch and what is on its disk.
+// What happens to a frame: queued (beyond queue_bytes the newest is dropped and counted), sent
+// whole once the collector's Welcome is there, kept over a lost connection and sent from its start
+// on the next. Lost and counted: what is still queued when Finish gives up or the collector refuses
+// us. What a killed collector had received but not yet written cannot be seen from here; it shows
+// there, as a gap between the totals of the next batch and what is on its disk.
 //
-// Waking: `stepagent-io` sleeps in one poll without a timeout. It is woken through a signalfd in its
-// own table by a thread-directed signal that it blocks: no descriptor exists on the waking side and
-// no disposition changes. (io/wake_line.h says why not a connect.)
+// Waking: `stepagent-io` sleeps in one poll without a timeout. It is woken through a signalfd in
+// its own table by a thread-directed signal that it blocks: no descriptor exists on the waking side
+// and no disposition changes. (io/wake_line.h says why not a connect.)
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,11 +28,11 @@
 namespace stepagent::drain::io {
 
 struct UplinkConfig {
-  std::string collector;        // address text ("@name" or path); "" none yet
-  std::string control_folder;   // proto/address.h; "" abstract
+  std::string collector;       // address text ("@name" or path); "" none yet
+  std::string control_folder;  // proto/address.h; "" abstract
   std::string session;
-  std::string hello;            // encoded Hello, sent first on each connection
-  uint64_t queue_bytes = uint64_t{32} << 20;   // beyond: the newest batch is dropped and counted
+  std::string hello;                          // encoded Hello, sent first on each connection
+  uint64_t queue_bytes = uint64_t{32} << 20;  // beyond: the newest batch is dropped and counted
   // One line for a person ("collector /path: …"), at most one per outage. Called on the thread
   // `stepagent`, inside Submit, TakeLosses or status.
   void (*report)(const char* line) = nullptr;
@@ -41,7 +41,7 @@ struct UplinkConfig {
 // A request from the command line, to be answered with Answer(id, …).
 struct PendingRequest {
   uint64_t id;
-  std::string payload;          // encoded ControlRequest
+  std::string payload;  // encoded ControlRequest
 };
 struct WrittenCycle {
   uint32_t cycle;
@@ -109,8 +109,8 @@ class Uplink final : public FrameSink {
   std::shared_ptr<IoState> state_;
 };
 
-// Starts the run's collector if nobody listens at `address`: clone(VM and VFORK, exit signal 0) of a
-// middle that clones the exec'ing collector and exits; no child the application can see, and no
+// Starts the run's collector if nobody listens at `address`: clone(VM and VFORK, exit signal 0) of
+// a middle that clones the exec'ing collector and exits; no child the application can see, and no
 // descriptor either: the look whether somebody listens is taken in the middle, whose table is its
 // own. `program` is the path of stepcollector. Empty string: started (or already there); else why
 // not. Blocks until the collector's exec, a millisecond or so. Thread `stepagent`.
