@@ -23,7 +23,7 @@ double Share(const Json& part, int64_t whole) {
   return whole <= 0 || !part.is_number() ? 0 : part.get<double>() / double(whole);
 }
 std::string Line(const std::string& label, const std::string& text) {
-  return Paragraph(label, 10, text, kTextColumns);
+  return Paragraph(label, 11, text, kTextColumns);
 }
 
 std::string Title(const Json& s) {
@@ -52,10 +52,13 @@ std::string Warnings(const Json& s) {
     out += Line("gpu", Text(gpu, "status") + (reason.empty() ? "" : ": " + reason));
   }
   if (!cycle.at("complete").get<bool>()) {
-    const std::string why = Fit(Text(cycle, "reason"), 120);
-    out += Line("CUT SHORT", "ended by " + Text(cycle, "ended") +
-                                 (why.empty() ? "" : " (" + why + ")") +
-                                 "; figures hold what was recorded until then");
+    const std::string why = Fit(Text(cycle, "reason"), 120), ended = Text(cycle, "ended");
+    // A schedule that ran to its end can still lack device work that never came.
+    const std::string what = ended == "schedule"
+                                 ? "all steps ran, but not all of their work was recorded"
+                                 : "cut short, ended by " + ended;
+    out += Line("PARTIAL",
+                what + (why.empty() ? "" : " (" + why + ")") + "; figures hold what was recorded");
   }
   const Json& graphs = s.at("graph_launches");
   if (graphs.is_object() && graphs.at("count").get<uint64_t>() > 0) {
@@ -189,7 +192,7 @@ std::string RenderSummaryText(const Json& summary, const RenderOptions& options)
   if (!options.by.empty()) return out + "\n" + TableText(summary, options.by, options);
   out += LabelLine(summary) + StepsLine(summary) + CostLines(summary) + DeviceLines(summary) +
          LossLines(summary);
-  for (const std::string& file : options.files) out += "file      " + file + "\n";
+  for (const std::string& file : options.files) out += "file       " + file + "\n";
   out += "\n" + ReadingLines(summary);
   for (const std::string_view table : {"step", "kernel", "range", "call", "copy", "wait"}) {
     out += "\n" + TableText(summary, table, options);
