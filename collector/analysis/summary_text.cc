@@ -57,7 +57,7 @@ std::string Warnings(const Json& s) {
     const std::string what = ended == "schedule"
                                  ? "all steps ran, but not all of their work was recorded"
                                  : "cut short, ended by " + ended;
-    out += Line("PARTIAL",
+    out += Line("INCOMPLETE",
                 what + (why.empty() ? "" : " (" + why + ")") + "; figures hold what was recorded");
   }
   const Json& graphs = s.at("graph_launches");
