@@ -15,8 +15,21 @@ prepare_python() {  # a venv with the readers and clients from PyPI that tests u
     say "PyPI's nvtx is not to be had here: tests that need it skip by name"
   touch "$venv/.ready"
 }
+# Other people's readers of our files; half a gigabyte, so kept apart and fetched once.
+prepare_readers() {
+  local venv=$BUILD/readers
+  [[ -e $venv/.ready ]] && return 0
+  /usr/bin/python3 -m venv "$venv" >/dev/null 2>&1 || return 0
+  "$venv/bin/pip" install -q HolisticTraceAnalysis 'pandas<3' >"$BUILD/readers.log" 2>&1 || {
+    say "Holistic Trace Analysis is not to be had here: its tests skip by name"
+    rm -rf "$venv"
+    return 0
+  }
+  touch "$venv/.ready"
+}
 build
 prepare_python
+prepare_readers
 export STEPAGENT_TEST_PYTHON=$BUILD/venv/bin/python
 [[ -x $STEPAGENT_TEST_PYTHON ]] || STEPAGENT_TEST_PYTHON=/usr/bin/python3
 cd "$BUILD"

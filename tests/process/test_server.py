@@ -133,6 +133,33 @@ class Server(AgentTest):
         self.stop_app(process)
         self.traced(3)
 
+    def collectors(self):
+        """Collectors that write into our folder."""
+        found = []
+        for path in glob.glob('/proc/[0-9]*/cmdline'):
+            try:
+                with open(path, encoding='utf-8', errors='replace') as source:
+                    arguments = source.read().split('\0')
+            except OSError:
+                continue
+            if arguments[0].endswith('stepcollector') and self.out in arguments:
+                found.append(arguments)
+        return found
+
+    def test_idle_again_holds_no_collector(self):
+        process = self.serve()
+        for count in (1, 2):
+            self.ask('start', str(self.pid), '--for', '100ms')
+            self.await_written(count)
+            eventually(lambda: not self.collectors(), 'the collector leaves an idle process')
+        before = self.switches()
+        time.sleep(1)  # the thing measured: nobody wakes
+        self.assertEqual(self.switches(), before)
+        self.stop_app(process)
+        found = self.traced(2)
+        self.assertEqual(len(harness.sessions(self.out)), 1)
+        self.assertEqual([c.manifest['cycle']['index'] for c in found], [0, 1])
+
     def test_wait_and_nothing_matched(self):
         process = self.serve()
         self.ask('start', str(self.pid), '--for', '200ms', '--no-wait')
