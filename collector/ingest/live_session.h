@@ -43,10 +43,6 @@ struct LiveSession {
   std::vector<v1::Written> untold;  // no connection when they happened
   std::optional<v1::Throttle> throttle;
 
-  [[nodiscard]] bool IsBusy() const {
-    return state == State::kOpening || state == State::kAttached || state == State::kVanished ||
-           state == State::kFinishing;
-  }
 };
 
 }  // namespace stepagent::ingest

@@ -44,10 +44,33 @@ SessionPipeline::SessionPipeline(const v1::Hello& hello, PipelineHooks hooks,
       run_(std::move(run)),
       builder_(std::make_unique<model::CycleBuilder>(hello)),
       disk_(run_->path, hooks_.disk),
-      max_bytes_(hello.max_bytes()),
       visible_devices_(hello.cuda_visible_devices()) {
+  TakeHello(hello);
+}
+
+// Who it is stays what it was; what was asked for may change.
+void SessionPipeline::TakeHello(const v1::Hello& hello) {
+  const std::lock_guard lock(mutex_);
+  const model::SessionInfo before = state_.session;
   state_.session = model::SessionFromHello(hello);
+  if (!before.id.empty()) {
+    state_.session.rank = before.rank;
+    state_.session.rank_source = before.rank_source;
+  }
   if (state_.session.formats.empty()) state_.session.formats = {"chrome"};
+  max_bytes_ = hello.max_bytes();
+}
+
+void SessionPipeline::OnHello(const spool::RawFrame& frame) {
+  v1::Hello hello;
+  const bool is_ours = hello.ParseFromString(frame.payload) &&
+                       hello.identity().session() == state_.session.id;
+  if (!is_ours || frame.payload == hello_frame_.payload) return;
+  hello_frame_ = frame;
+  Append(hello_frame_);
+  TakeHello(hello);
+  builder_->Update(hello);
+  SaveState();
 }
 
 SessionPipeline::~SessionPipeline() = default;
@@ -73,6 +96,7 @@ std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const 
     error = made->StartNew();
   }
   if (!error.empty()) return error;
+  if (folder.is_resumed) made->OnHello(frame);
   made->SaveState();
   *pipeline = std::move(made);
   return {};
@@ -146,6 +170,9 @@ std::string SessionPipeline::Replay(bool* is_live) {
       const bool is_ours = hello.ParseFromString(frame.payload) &&
                            hello.identity().session() == state_.session.id;
       if (!is_ours) return path + ": belongs to another session";
+      hello_frame_ = frame;
+      TakeHello(hello);
+      builder_->Update(hello);
     }
   }
   raw_cut_bytes_ = reader.cut_bytes();
@@ -309,7 +336,7 @@ void SessionPipeline::WriteOne(model::Cycle cycle) {
     const std::lock_guard lock(mutex_);
     cycle.session.rank = state_.session.rank;
     cycle.session.rank_source = state_.session.rank_source;
-    cycle.session.formats = state_.session.formats;
+    if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
   }
   if (place.with_pid) {
     cycle.notes.push_back({"duplicate_rank", "another session of this run has rank " +

@@ -53,6 +53,8 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
                                            std::shared_ptr<SessionPipeline>* pipeline);
   ~SessionPipeline();
 
+  // The session's Hello again, on a new connection: its settings may have changed.
+  void OnHello(const spool::RawFrame& frame);
   // False: the frame is no batch of this session and was refused.
   [[nodiscard]] bool OnBatch(const spool::RawFrame& frame, int64_t now_ns);
   [[nodiscard]] bool OnGoodbye(const spool::RawFrame& frame);
@@ -70,7 +72,6 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   [[nodiscard]] size_t pending_cycles() const;
   [[nodiscard]] std::string session_dir() const;
   [[nodiscard]] const Run& run() const { return *run_; }
-  [[nodiscard]] const model::SessionInfo& session() const { return state_.session; }
 
  private:
   SessionPipeline(const v1::Hello& hello, PipelineHooks hooks, std::shared_ptr<Run> run);
@@ -78,6 +79,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   [[nodiscard]] std::string Replay(bool* is_live);
   void TakeOldState();
   void Append(const spool::RawFrame& frame);
+  void TakeHello(const v1::Hello& hello);
   void NoteBegun(const v1::Batch& batch);
   void Throttle(const std::string& reason);
   void Problem(const std::string& line);

@@ -17,7 +17,9 @@ constexpr std::chrono::milliseconds kQuickTick{100};
 constexpr std::chrono::milliseconds kSlowTick{1000};
 // Descriptors for files, folders and the C library beside connections.
 constexpr size_t kDescriptorsKept = 32;
+// A process in another pid namespace cannot be watched: in the middle of a cycle, and between cycles.
 constexpr int64_t kUnseenProcessNs = 10'000'000'000;
+constexpr int64_t kUnseenAwayNs = 600'000'000'000;
 
 // As many descriptors as we may have; sessions use two each.
 size_t RaiseDescriptorLimit() {
@@ -133,8 +135,9 @@ void Server::Impl::OnEnd(const Connection& connection, const std::string& why) {
 }
 
 void Server::Impl::ArmTick() {
+  const bool is_leaving = config.idle_exit_ns.has_value() && sessions.empty();
   const bool is_quick =
-      config.idle_exit_ns.has_value() ||
+      is_leaving ||
       std::any_of(sessions.begin(), sessions.end(), [](const auto& s) {
         return s.second->state == LiveSession::State::kVanished;
       });
@@ -174,7 +177,8 @@ void Server::Impl::CheckSessions(int64_t now_ns) {
     const int64_t gone_ns = now_ns - session->lost_at_ns;
     if (life == Life::kDead) {
       FinishSession(session, "the process ended without a goodbye");
-    } else if (is_vanished && life == Life::kUnknown && gone_ns > kUnseenProcessNs) {
+    } else if (life == Life::kUnknown &&
+               gone_ns > (is_vanished ? kUnseenProcessNs : kUnseenAwayNs)) {
       FinishSession(session, "the connection was lost");
     } else if (is_vanished && gone_ns > config.return_timeout_ns) {
       FinishSession(session, "the connection was lost and the agent did not come back");
@@ -182,12 +186,9 @@ void Server::Impl::CheckSessions(int64_t now_ns) {
   }
 }
 
-// Sessions that are merely away (a program between two windows) do not hold the collector: the next
-// one goes on with their folder.
+// A session whose agent is merely away between two windows still holds the collector.
 void Server::Impl::CheckIdle(int64_t now_ns) {
-  const bool is_busy = std::any_of(sessions.begin(), sessions.end(),
-                                   [](const auto& s) { return s.second->IsBusy(); });
-  if (is_busy || !connections.empty()) idle_since_ns = now_ns;
+  if (!sessions.empty() || !connections.empty()) idle_since_ns = now_ns;
   if (!config.idle_exit_ns || now_ns - idle_since_ns < *config.idle_exit_ns) return;
   log->info("idle: leaving");
   BeginStop();

@@ -33,6 +33,18 @@ uint32_t Negotiate(const v1::Hello& hello) {
   return highest >= lowest ? highest : 0;
 }
 
+bool TakeIn(SessionPipeline* pipeline, const spool::RawFrame& frame) {
+  switch (static_cast<proto::FrameType>(frame.header.type)) {
+    case proto::FrameType::kBatch:
+      return pipeline->OnBatch(frame, SteadyNowNs());
+    case proto::FrameType::kGoodbye:
+      return pipeline->OnGoodbye(frame);
+    default:
+      pipeline->OnHello(frame);
+      return true;
+  }
+}
+
 }  // namespace
 
 bool Server::Impl::OnFrame(const Connection& connection, spool::RawFrame frame) {
@@ -43,7 +55,8 @@ bool Server::Impl::OnFrame(const Connection& connection, spool::RawFrame frame) 
     return false;
   }
   const Session session = Find(connection->session_id);
-  const bool is_wanted = type == proto::FrameType::kBatch || type == proto::FrameType::kGoodbye;
+  const bool is_wanted = type == proto::FrameType::kBatch || type == proto::FrameType::kGoodbye ||
+                         type == proto::FrameType::kHello;
   if (session == nullptr || !is_wanted) return true;  // unknown types are skipped (frame.h)
   return Hand(session, std::move(frame));
 }
@@ -90,7 +103,7 @@ bool Server::Impl::OnHello(const Connection& connection, spool::RawFrame frame) 
   }
   log->debug("session {} goes on", known->id);
   Attach(known, connection);
-  return true;
+  return Hand(known, std::move(frame));
 }
 
 void Server::Impl::OpenSession(const Connection& connection, std::shared_ptr<v1::Hello> hello,
@@ -242,9 +255,7 @@ bool Server::Impl::Hand(const Session& session, spool::RawFrame frame) {
   auto shared = std::make_shared<spool::RawFrame>(std::move(frame));
   asio::post(session->frames, [this, session, shared, bytes, type, damaged] {
     for (uint64_t i = 0; i < damaged; ++i) session->pipeline->CountRefused();
-    const bool is_taken = type == proto::FrameType::kBatch
-                              ? session->pipeline->OnBatch(*shared, SteadyNowNs())
-                              : session->pipeline->OnGoodbye(*shared);
+    const bool is_taken = TakeIn(session->pipeline.get(), *shared);
     if (!is_taken) log->warn("session {}: a frame was refused", session->id);
     asio::post(io, [this, session, bytes, type] { OnHanded(session, bytes, type); });
   });

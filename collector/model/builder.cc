@@ -10,6 +10,8 @@ namespace stepagent::model {
 CycleBuilder::CycleBuilder(const v1::Hello& hello) : impl_(std::make_unique<Impl>(hello)) {}
 CycleBuilder::~CycleBuilder() = default;
 
+void CycleBuilder::Update(const v1::Hello& hello) { impl_->Greet(hello); }
+
 void CycleBuilder::Add(const v1::Batch& batch) {
   Impl& s = *impl_;
   if (!s.sequences.Accept(batch.sequence())) return;

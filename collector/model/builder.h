@@ -28,6 +28,8 @@ class CycleBuilder {
   CycleBuilder(const CycleBuilder&) = delete;
   CycleBuilder& operator=(const CycleBuilder&) = delete;
 
+  // The session said Hello again: settings of cycles that are built from here on.
+  void Update(const v1::Hello& hello);
   void Add(const v1::Batch& batch);
   void Add(const v1::Goodbye& goodbye);
 

@@ -24,12 +24,11 @@ inline constexpr size_t kMaxGhosts = 1 << 22;
 
 struct CycleBuilder::Impl {
   explicit Impl(const v1::Hello& hello)
-      : session(SessionFromHello(hello)), clock(session.base_unix_ns), ranges(&records.ranges) {
-    for (const std::string& name : session.activities) {
-      if (const auto activity = ActivityFromName(name)) requested.insert(*activity);
-    }
+      : clock(hello.clock().base_unix_ns()), ranges(&records.ranges) {
+    Greet(hello);
   }
 
+  void Greet(const v1::Hello& hello);
   void Events(const v1::Batch& batch);
   void Steps(const v1::Steps& steps);
   void Losses(const v1::LossReport& losses);

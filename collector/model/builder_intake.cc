@@ -49,6 +49,14 @@ DeviceInfo FromWire(const v1::Device& d) {
 
 }  // namespace
 
+void CycleBuilder::Impl::Greet(const v1::Hello& hello) {
+  session = SessionFromHello(hello);
+  requested.clear();
+  for (const std::string& name : session.activities) {
+    if (const auto activity = ActivityFromName(name)) requested.insert(*activity);
+  }
+}
+
 void CycleBuilder::Impl::Surroundings(const v1::Batch& batch) {
   for (const auto& d : batch.devices()) {
     devices.insert_or_assign(static_cast<int32_t>(d.ordinal()), FromWire(d));

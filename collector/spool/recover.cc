@@ -119,11 +119,12 @@ std::string ReadCycles(const std::string& raw_path,
   while (reader.Next(&frame)) {
     ++report->frames;
     const auto type = static_cast<proto::FrameType>(frame.header.type);
-    if (type == proto::FrameType::kHello && builder == nullptr) {
+    if (type == proto::FrameType::kHello) {
       v1::Hello hello;
       if (!hello.ParseFromString(frame.payload)) return raw_path + ": its Hello is not readable";
       has_rank = hello.identity().rank() >= 0;
-      builder = std::make_unique<model::CycleBuilder>(hello);
+      if (builder != nullptr) builder->Update(hello);
+      if (builder == nullptr) builder = std::make_unique<model::CycleBuilder>(hello);
     } else if (type == proto::FrameType::kBatch && builder != nullptr) {
       v1::Batch batch;
       if (!batch.ParseFromString(frame.payload)) continue;

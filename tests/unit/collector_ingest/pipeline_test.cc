@@ -134,6 +134,38 @@ TEST(Pipeline, StepsOnlyWritesAStepsTable) {
   EXPECT_TRUE(fs::exists(agent.pipeline->session_dir() + "/cycle-0000/manifest.json"));
 }
 
+// `stepagent start` with other options: the agent says Hello again.
+TEST(Pipeline, ASecondHelloChangesSettingsNotIdentity) {
+  TemporaryFolder out;
+  RunTable runs;
+  BatchFactory factory;
+  factory.rank = -1;
+  Agent agent;
+  ASSERT_EQ(agent.Open(&runs, out.path(), factory), "");
+  factory.WholeCycle(0, 4, 2, 100 * kMs, 1);
+  agent.Feed(factory.TakeFrame(200 * kMs));
+  factory.active = 1;
+  factory.step_source = "nvtx:other";
+  agent.pipeline->OnHello(ToFrame(factory.HelloFrame()));
+  factory.WholeCycle(1, 20, 1, 1000 * kMs, 100);
+  agent.Feed(factory.TakeFrame(1100 * kMs));
+  agent.pipeline->Finish();
+  const std::string session = agent.pipeline->session_dir();
+  EXPECT_EQ(ReadJson(session + "/cycle-0000/manifest.json")["schedule"]["active"], 2);
+  EXPECT_EQ(ReadJson(session + "/cycle-0001/manifest.json")["schedule"]["active"], 1);
+  EXPECT_EQ(ReadJson(session + "/cycle-0001/manifest.json")["session"]["rank"], 0);
+  // The raw file says the same.
+  std::vector<model::Cycle> cycles;
+  spool::RawReport report;
+  ASSERT_EQ(spool::ReadCycles(session + "/raw.steps",
+                              [&](model::Cycle c) { cycles.push_back(std::move(c)); }, &report),
+            "");
+  ASSERT_EQ(cycles.size(), 2U);
+  EXPECT_EQ(cycles[0].session.schedule->active, 2U);
+  EXPECT_EQ(cycles[1].session.schedule->active, 1U);
+  EXPECT_EQ(cycles[1].session.step_source, "nvtx:other");
+}
+
 TEST(Pipeline, TwoProcessesWithOneRankKeepBothFiles) {
   TemporaryFolder out;
   RunTable runs;

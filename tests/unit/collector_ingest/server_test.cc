@@ -406,6 +406,30 @@ TEST_F(ServerTest, LeavesByItselfWhenIdle) {
   EXPECT_EQ(status_, 0);
 }
 
+// This process lives, so the collector waits for it although nobody is connected.
+TEST_F(ServerTest, AnAgentThatIsAwayHoldsTheCollector) {
+  BatchFactory factory;
+  factory.WholeCycle(0, 4, 2, 100 * kMs, 1);
+  std::unique_ptr<Client> agent;
+  config_.idle_exit_ns = 2'000 * kMs;
+  Start();
+  agent = std::make_unique<Client>(address_);
+  ASSERT_TRUE(agent->Send(factory.HelloFrame() + factory.TakeFrame(200 * kMs)));
+  ASSERT_TRUE(agent->Welcome().accepted());
+  EXPECT_TRUE(agent->Written().complete());
+  agent.reset();
+  poll(nullptr, 0, 3'500);  // longer than idle-exit and a look at the process
+  EXPECT_EQ(status_, -1);
+  Client again(address_);
+  ASSERT_TRUE(again.is_connected());
+  ASSERT_TRUE(again.Send(factory.HelloFrame() + factory.GoodbyeFrame()));
+  EXPECT_TRUE(again.Welcome().accepted());
+  EXPECT_TRUE(again.IsClosedByPeer());
+  again.Close();
+  thread_.join();
+  EXPECT_EQ(status_, 0);
+}
+
 TEST_F(ServerTest, StopFinishesOpenCycles) {
   Start();
   BatchFactory factory;
