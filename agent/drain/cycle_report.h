@@ -2,8 +2,9 @@
 // CycleReportData: what only the agent knows about a cycle, and its encoding.
 //
 // Purpose: a plain struct for the phase controller to fill; the bytes go into the batch that
-// carries the cycle's CLOSED event (BatchBuilder::AddCycleReport). Thread rule: the thread
-// `stepagent`. Failure rule: cannot fail; texts are cut at kMaxNameBytes.
+// carries the cycle's CLOSED event (BatchBuilder::AddCycleReport).
+// Thread rule: the thread `stepagent`.
+// Failure rule: cannot fail; texts are cut at kMaxNameBytes.
 #include <cstdint>
 #include <string>
 #include <vector>

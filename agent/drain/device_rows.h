@@ -2,8 +2,9 @@
 // DeviceRows: devices, contexts and streams of the session.
 //
 // Purpose: the few rows that describe where work ran. They come once from CUPTI, but any batch may
-// be lost, so all of them go into each batch. Thread rule: belongs to one builder. Failure rule:
-// bounded; beyond the caps a row goes into the batch at hand only.
+// be lost, so all of them go into each batch.
+// Thread rule: belongs to one builder.
+// Failure rule: bounded; beyond the caps a row goes into the batch at hand only.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -2,8 +2,9 @@
 // Drainer: harvests rings, gate events and completed CUPTI buffers into batches.
 //
 // Purpose: the consumer end of every ring; keeps the session's totals; knows which in-window
-// launches still owe device work (the tail). Thread rule: the thread `stepagent` only. Time is a
-// parameter. Failure rule: what cannot be sent is counted; RunOnce never blocks.
+// launches still owe device work (the tail).
+// Thread rule: the thread `stepagent` only. Time is a parameter.
+// Failure rule: what cannot be sent is counted; RunOnce never blocks.
 #include <cstdint>
 #include <functional>
 #include <memory>

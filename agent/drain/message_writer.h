@@ -3,7 +3,8 @@
 //
 // Purpose: fields that hold their default are left out, as proto3 writers do, so that libprotobuf
 // writes back the very same bytes; text is made valid UTF-8, because proto3 readers refuse a
-// message for one bad byte and file names, arguments and titles may hold any. Thread rule: pure.
+// message for one bad byte and file names, arguments and titles may hold any.
+// Thread rule: pure.
 // Failure rule: cannot fail.
 #include <cstdint>
 #include <protozero/pbf_builder.hpp>

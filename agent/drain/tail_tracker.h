@@ -3,10 +3,11 @@
 //
 // Purpose: a window's device part is complete when every launch in it has its record. Calls come
 // from the rings, device records from CUPTI's buffers, in no order between the two; a record may
-// come before its call, and a graph's launch may have many. Thread rule: the thread `stepagent`
-// only. Failure rule: bounded whatever comes: a table of 2^20 correlation ids that slides with the
-// newest one, and a small set for launches that are owed so long that the table slid past them.
-// Beyond that a launch is forgotten and counted; the tail then ends too early, never never.
+// come before its call, and a graph's launch may have many.
+// Thread rule: the thread `stepagent` only.
+// Failure rule: bounded whatever comes: a table of 2^20 correlation ids that slides with the newest
+// one, and a small set for launches that are owed so long that the table slid past them. Beyond
+// that a launch is forgotten and counted; the tail then ends too early, never never.
 //
 // How: four bits for each id: 1 "a device record came", 3 the window that the call began in, 0
 // none. Ids are 32 bits and wrap; a word knows which 16 ids it stands for, and what is older than

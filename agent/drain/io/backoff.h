@@ -3,7 +3,9 @@
 //
 // Purpose: quick while a collector that was just started comes up (or one is being replaced), then
 // 1 s doubling to 30 s, each off by up to a quarter, so that the agents of a node do not come at
-// once. Thread rule: belongs to the io thread; time is a parameter. Failure rule: cannot fail.
+// once.
+// Thread rule: belongs to the io thread; time is a parameter.
+// Failure rule: cannot fail.
 #include <algorithm>
 #include <cstdint>
 

@@ -2,7 +2,8 @@
 // ControlServer: requests of the command line, on the agent's own socket.
 //
 // Purpose: take one request from each connection, hand it to the thread `stepagent`, send the
-// answer, hang up. Thread rule: the io thread; requests and answers cross under IoState::mutex.
+// answer, hang up.
+// Thread rule: the io thread; requests and answers cross under IoState::mutex.
 // Failure rule: peers of the same user and root only (SO_PEERCRED); sizes and times are bounded, a
 // slow or silent peer is dropped; more than kMaxClients wait in the kernel's backlog.
 #include <poll.h>

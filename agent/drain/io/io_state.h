@@ -2,8 +2,9 @@
 // IoState: what the threads `stepagent` and `stepagent-io` share.
 //
 // Purpose: every member that both touch is here, under one mutex; what only the io thread touches
-// is in IoThread, Connection and ControlServer. Thread rule: under `mutex`, but for `ended`.
-// Application threads never come here. Failure rule: every list is bounded.
+// is in IoThread, Connection and ControlServer.
+// Thread rule: under `mutex`, but for `ended`. Application threads never come here.
+// Failure rule: every list is bounded.
 #include <atomic>
 #include <cstdint>
 #include <deque>

@@ -3,8 +3,9 @@
 //
 // Purpose: what the io thread opens is invisible to the application: not in /proc/self/fd, not
 // closed by its close-all, not inherited by its children; and the application's files are not kept
-// open by us. Thread rule: the io thread, once, before it opens anything. Failure rule: false where
-// the kernel refuses both ways; the caller then opens no socket at all.
+// open by us.
+// Thread rule: the io thread, once, before it opens anything.
+// Failure rule: false where the kernel refuses both ways; the caller then opens no socket at all.
 
 namespace stepagent::drain::io {
 

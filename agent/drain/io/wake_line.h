@@ -8,8 +8,8 @@
 // changes, no handler runs, and no other thread can see it.
 // Thread rule: Open, Consume and Close on the io thread, Wake on any thread of ours. Wake, Consume
 // and Close under the uplink's mutex: the thread cannot end, nor its id go to another thread,
-// between look and signal. Failure rule: Open gives -1 where signalfd is refused; the io thread
-// then looks every 100 ms.
+// between look and signal.
+// Failure rule: Open gives -1 where signalfd is refused; the io thread then looks every 100 ms.
 //
 // Why not the application's signals: a read takes the thread's own pending signal before the
 // process's, and Consume reads only after a Wake. A pending signal of the process that nobody takes

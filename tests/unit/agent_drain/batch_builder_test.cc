@@ -37,8 +37,11 @@ class BatchBuilderTest : public ::testing::Test {
     return batch;
   }
 
-  BatchBuilder builder_{{.run = "20260801T000000_0badcafe", .session = "0123456789abcdef",
-                         .host = "node\xff" "1", .rank = 3}};
+  BatchBuilder builder_{{.run = "20260801T000000_0badcafe",
+                         .session = "0123456789abcdef",
+                         .host = "node\xff"
+                                 "1",
+                         .rank = 3}};
   KindTotals totals_[kActivityKinds];
   size_t last_bytes_ = 0;
 };
@@ -76,7 +79,9 @@ TEST_F(BatchBuilderTest, IdentityIsInEachBatchAndValidText) {
   const v1::Batch batch = Close(7, 2);
   EXPECT_EQ(batch.identity().run(), "20260801T000000_0badcafe");
   EXPECT_EQ(batch.identity().session(), "0123456789abcdef");
-  EXPECT_EQ(batch.identity().host(), "node\xEF\xBF\xBD" "1");
+  EXPECT_EQ(batch.identity().host(),
+            "node\xEF\xBF\xBD"
+            "1");
   EXPECT_EQ(batch.identity().rank(), 3);
   EXPECT_EQ(batch.identity().cycle(), 2U);
   EXPECT_EQ(batch.sequence(), 7U);
@@ -155,7 +160,7 @@ TEST_F(BatchBuilderTest, RangesComeBackExactly) {
   const v1::Batch batch = Close();
   const v1::Ranges& ranges = batch.ranges();
   ASSERT_EQ(ranges.count(), given.size());
-  EXPECT_EQ(ranges.thread_size(), 0);   // one thread, index 0: an absent column
+  EXPECT_EQ(ranges.thread_size(), 0);  // one thread, index 0: an absent column
   const auto strings = StringsOf(batch);
   Sum at;
   for (uint32_t i = 0; i < ranges.count(); ++i) {
@@ -164,7 +169,8 @@ TEST_F(BatchBuilderTest, RangesComeBackExactly) {
     EXPECT_EQ(strings.at(At(ranges.name(), i)), NameTable::Text(r.name));
     EXPECT_EQ(At(ranges.domain(), i), r.domain);
     EXPECT_EQ(At(ranges.category(), i), r.category);
-    EXPECT_EQ(static_cast<int64_t>(at.Next(ranges.host_delta(), i)), HostClock::ToNs(r.begin_ticks));
+    EXPECT_EQ(static_cast<int64_t>(at.Next(ranges.host_delta(), i)),
+              HostClock::ToNs(r.begin_ticks));
     EXPECT_EQ(At(ranges.range_id(), i), r.range_id);
     EXPECT_EQ(At(ranges.color(), i), r.color);
   }
@@ -179,8 +185,11 @@ core::KernelActivity RandomKernel(std::mt19937_64* random) {
   if (odd == 0) k.start_ns = k.end_ns = 0;
   if (odd == 1) k.end_ns = 0;
   if (odd == 2) k.end_ns = k.start_ns - 1 - r() % 1000;
-  k.lane = {.device = static_cast<int32_t>(r() % 3), .context = 1, .stream = r() % 4,
-            .channel = static_cast<uint32_t>(r() % 2), .channel_type = 1};
+  k.lane = {.device = static_cast<int32_t>(r() % 3),
+            .context = 1,
+            .stream = r() % 4,
+            .channel = static_cast<uint32_t>(r() % 2),
+            .channel_type = 1};
   k.name = NameTable::Intern("_Z6kernel" + std::to_string(r() % 40));
   k.correlation = static_cast<uint32_t>(r());
   for (uint32_t& v : k.grid) v = static_cast<uint32_t>(1 + r() % 4);
@@ -315,15 +324,34 @@ TEST_F(BatchBuilderTest, CopiesAndSetsComeBackExactly) {
 }
 
 TEST_F(BatchBuilderTest, TheRestComesBackExactly) {
-  builder_.OnSync({.start_ns = 10, .end_ns = 30, .type = 3, .context = 1, .event = 0,
-                   .correlation = 9, .stream = 7});
-  builder_.OnSync({.start_ns = 40, .end_ns = 50, .type = 4, .context = 1, .event = 2,
-                   .correlation = 10, .stream = UINT64_MAX});
-  builder_.OnGraphLaunch({.start_ns = 5, .end_ns = 8, .lane = {.device = 2}, .correlation = 4,
-                          .graph_id = 6, .flags = 0});
+  builder_.OnSync({.start_ns = 10,
+                   .end_ns = 30,
+                   .type = 3,
+                   .context = 1,
+                   .event = 0,
+                   .correlation = 9,
+                   .stream = 7});
+  builder_.OnSync({.start_ns = 40,
+                   .end_ns = 50,
+                   .type = 4,
+                   .context = 1,
+                   .event = 2,
+                   .correlation = 10,
+                   .stream = UINT64_MAX});
+  builder_.OnGraphLaunch({.start_ns = 5,
+                          .end_ns = 8,
+                          .lane = {.device = 2},
+                          .correlation = 4,
+                          .graph_id = 6,
+                          .flags = 0});
   builder_.OnOverhead({.start_ns = 100, .end_ns = 130, .kind = 65536, .tid = 55});
-  builder_.OnMemory({.at_ns = 3, .address = 0xffff0000ffff0000, .bytes = 64, .operation = 1,
-                     .memory_kind = 3, .correlation = 1, .device = -1});
+  builder_.OnMemory({.at_ns = 3,
+                     .address = 0xffff0000ffff0000,
+                     .bytes = 64,
+                     .operation = 1,
+                     .memory_kind = 3,
+                     .correlation = 1,
+                     .device = -1});
   builder_.AddClockSample(-5, 1'790'000'000'000'000'000, 31);
   builder_.AddNote(1, "overlapping_steps", "two threads");
   builder_.AddCycleEvent(1, v1::CycleEvent::ARMED, 77, "");
@@ -389,8 +417,15 @@ TEST_F(BatchBuilderTest, EveryBatchDeclaresWhatItUsesAndDeltasBeginAnew) {
 
 core::GateEvent StepEvent(core::GateEvent::Kind kind, uint64_t index, uint64_t ticks,
                           core::Phase phase = core::Phase::kActive) {
-  return {.kind = kind, .phase = phase, .ended = core::Ended::kNone, .flags = 0, .cycle = 1,
-          .tid = 42, .index = index, .process_index = index + 100, .ticks = ticks};
+  return {.kind = kind,
+          .phase = phase,
+          .ended = core::Ended::kNone,
+          .flags = 0,
+          .cycle = 1,
+          .tid = 42,
+          .index = index,
+          .process_index = index + 100,
+          .ticks = ticks};
 }
 
 TEST_F(BatchBuilderTest, AnOpenStepIsRepeatedWholeWithItsEnd) {
@@ -421,14 +456,14 @@ TEST_F(BatchBuilderTest, AnOpenStepIsRepeatedWholeWithItsEnd) {
   EXPECT_EQ(batch.steps().phase(0), static_cast<uint32_t>(v1::PHASE_ACTIVE));
   EXPECT_EQ(batch.steps().cycle(1), 1U);
   EXPECT_EQ(batch.steps().end_ns(1), HostClock::ToNs(t + 7000000));
-  EXPECT_EQ(batch.steps().thread(0), 9U);   // the thread's ring is known by now
+  EXPECT_EQ(batch.steps().thread(0), 9U);  // the thread's ring is known by now
 }
 
 TEST_F(BatchBuilderTest, StepsThatWaitAreNotRecorded) {
   using Kind = core::GateEvent::Kind;
   builder_.AddGateEvent(StepEvent(Kind::kStepBegin, 0, 1, core::Phase::kWaiting));
   builder_.AddGateEvent(StepEvent(Kind::kStepEnd, 0, 2, core::Phase::kWaiting));
-  builder_.AddGateEvent(StepEvent(Kind::kStepEnd, 1, 3));   // its begin was dropped
+  builder_.AddGateEvent(StepEvent(Kind::kStepEnd, 1, 3));  // its begin was dropped
   EXPECT_TRUE(builder_.empty());
 }
 
@@ -496,8 +531,8 @@ TEST_F(BatchBuilderTest, RecordsAreSmall) {
     k.start_ns = device_ns;
     k.end_ns = device_ns + 1000 + random() % 20000;
     k.correlation = 1000 + i;
-    k.lane = {.device = 0, .context = 1, .stream = 7 + random() % 3, .channel = 0,
-              .channel_type = 0};
+    k.lane = {
+        .device = 0, .context = 1, .stream = 7 + random() % 3, .channel = 0, .channel_type = 0};
     builder_.OnKernel(k);
   }
   EXPECT_NEAR(static_cast<double>(builder_.approximate_bytes()), kRecords * 10.0, kRecords * 3.0);

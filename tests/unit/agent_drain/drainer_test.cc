@@ -31,7 +31,8 @@ uint64_t DecodePending(core::ActivitySink* sink) {
 
 class KeepingSink final : public io::FrameSink {
  public:
-  bool Submit(uint8_t, std::string payload, uint64_t sequence, const BatchContent& content) override {
+  bool Submit(uint8_t, std::string payload, uint64_t sequence,
+              const BatchContent& content) override {
     EXPECT_LT(payload.size(), proto::kMaxFrameBytes);
     if (refuse) {
       for (uint32_t k = 0; k < kActivityKinds; ++k) losses.records[k] += content.records[k];
@@ -106,7 +107,7 @@ class DrainerTest : public ::testing::Test {
   }
   // produced = sent + every drop + invalid, once nothing waits in a ring.
   void ExpectBalance() {
-    (void)drainer().EncodeLossReport();   // reads the totals
+    (void)drainer().EncodeLossReport();  // reads the totals
     for (uint32_t kind = 0; kind < kActivityKinds; ++kind) {
       const KindTotals& t = drainer().totals(kind);
       EXPECT_EQ(t.produced, t.sent + t.dropped_ring_full + t.dropped_no_ring + t.dropped_uplink +
@@ -207,13 +208,13 @@ TEST_F(DrainerTest, WhatTheUplinkRefusesMovesFromSentToDropped) {
   Round();
   drainer().Flush(now_ns_);
   sink_.refuse = false;
-  drainer().Flush(now_ns_);   // nothing but the news of the loss
+  drainer().Flush(now_ns_);  // nothing but the news of the loss
   ExpectBalance();
   EXPECT_EQ(drainer().totals(v1::ACTIVITY_NVTX).sent, 1U);
   EXPECT_EQ(drainer().totals(v1::ACTIVITY_NVTX).dropped_uplink, 5U);
   ASSERT_EQ(sink_.batches.size(), 2U);
   EXPECT_EQ(sink_.batches[1].losses().kinds(0).dropped_uplink(), 5U);
-  drainer().Flush(now_ns_);   // told once
+  drainer().Flush(now_ns_);  // told once
   EXPECT_EQ(sink_.batches.size(), 2U);
 }
 
@@ -234,13 +235,13 @@ TEST_F(DrainerTest, DeviceRecordsAndCuptisOwnLossesBalance) {
   EXPECT_EQ(kernels.dropped_no_ring, 3U);
   EXPECT_TRUE(kernels.cupti_count_unknown);
   EXPECT_EQ(drainer().totals(v1::ACTIVITY_NONE).dropped_cupti, 7U);
-  EXPECT_EQ(drainer().totals(v1::ACTIVITY_SYNC).produced, 0U);   // detail beside the calls
+  EXPECT_EQ(drainer().totals(v1::ACTIVITY_SYNC).produced, 0U);  // detail beside the calls
 }
 
 TEST_F(DrainerTest, TheWindowOfTheGateIsTheTailsWindow) {
   std::vector<core::GateEvent::Kind> heard;
   drainer().SetGateObserver([&](const core::GateEvent& event) { heard.push_back(event.kind); });
-  AppendCall(core::CallClass::kLaunch, 1);   // before the window
+  AppendCall(core::CallClass::kLaunch, 1);  // before the window
   BeginActiveStep();
   AppendCall(core::CallClass::kLaunch, 2);
   AppendCall(core::CallClass::kMemcpy, 3);

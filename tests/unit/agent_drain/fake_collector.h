@@ -1,7 +1,8 @@
 #pragma once
 // A collector as far as a socket goes: the test decides when it accepts, reads, answers and dies.
 //
-// Thread rule: the test's thread. Failure rule: waits end after 20 s with a failed expectation.
+// Thread rule: the test's thread.
+// Failure rule: waits end after 20 s with a failed expectation.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-// Stands in for stepcollector: writes down what it was given into OUT/report, then waits to be told to
-// end by a connection on its socket.
+// Stands in for stepcollector: writes down what it was given into OUT/report, then waits to be told
+// to end by a connection on its socket.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -1,4 +1,5 @@
-// The field numbers that the agent encodes with are the schema's, and none of the schema's is missing.
+// The field numbers that the agent encodes with are the schema's, and none of the schema's is
+// missing.
 #include "agent/drain/fields.h"
 
 #include <google/protobuf/descriptor.h>
@@ -19,10 +20,10 @@ using Numbers = std::map<std::string, int>;
 std::map<std::string, Numbers> OfAgent() {
   std::map<std::string, Numbers> messages;
 #define ENTRY(name, number) numbers[#name] = number;
-#define MESSAGE(Message)                            \
-  {                                                 \
-    Numbers& numbers = messages[#Message];          \
-    STEPAGENT_FIELDS_##Message(ENTRY)               \
+#define MESSAGE(Message)                   \
+  {                                        \
+    Numbers& numbers = messages[#Message]; \
+    STEPAGENT_FIELDS_##Message(ENTRY)      \
   }
   STEPAGENT_MESSAGES(MESSAGE)
 #undef MESSAGE

@@ -18,12 +18,15 @@ TEST(ValidUtf8, KeepsWhatIsValidAndReplacesTheRest) {
   EXPECT_EQ(ValidUtf8("gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x98\x80", 100),
             "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x98\x80");
   const std::string bad = "\xEF\xBF\xBD";
-  EXPECT_EQ(ValidUtf8("a\xFF" "b", 100), "a" + bad + "b");
-  EXPECT_EQ(ValidUtf8("\xC0\x80", 100), bad + bad);           // overlong
+  EXPECT_EQ(ValidUtf8("a\xFF"
+                      "b",
+                      100),
+            "a" + bad + "b");
+  EXPECT_EQ(ValidUtf8("\xC0\x80", 100), bad + bad);            // overlong
   EXPECT_EQ(ValidUtf8("\xED\xA0\x80", 100), bad + bad + bad);  // surrogate
   EXPECT_EQ(ValidUtf8("\xF4\x90\x80\x80", 100), bad + bad + bad + bad);
   EXPECT_EQ(ValidUtf8("cut\xE2\x82", 100), "cut" + bad + bad);
-  EXPECT_EQ(ValidUtf8("\xC3\xBC\xC3\xBC", 3), "\xC3\xBC");    // between characters
+  EXPECT_EQ(ValidUtf8("\xC3\xBC\xC3\xBC", 3), "\xC3\xBC");  // between characters
 }
 
 TEST(Hello, HoldsEverything) {
@@ -130,8 +133,8 @@ TEST(Control, RequestsAreDecoded) {
 
 TEST(Control, UnknownFieldsAndVerbsOfANewerSideAreSkipped) {
   std::string bytes = SomeRequest().SerializeAsString();
-  bytes += std::string("\xF2\x3F\x03xyz\xF8\x3F\x2A", 9);   // fields 1022 (text) and 1023 (varint)
-  bytes += std::string("\x10\x63", 2);                       // verb 99
+  bytes += std::string("\xF2\x3F\x03xyz\xF8\x3F\x2A", 9);  // fields 1022 (text) and 1023 (varint)
+  bytes += std::string("\x10\x63", 2);                     // verb 99
   const auto data = DecodeControlRequest(bytes);
   ASSERT_TRUE(data);
   EXPECT_EQ(data->verb, ControlRequestData::Verb::kNone);

@@ -26,18 +26,18 @@ core::Record Launch(uint64_t begin, uint32_t correlation,
 TEST(TailTracker, OwesOnePerCallOfTheWindowWhateverTheOrder) {
   TailTracker tail;
   tail.OpenWindow(3, 100);
-  tail.OnCall(Launch(99, 1));                                          // before
+  tail.OnCall(Launch(99, 1));  // before
   tail.OnCall(Launch(100, 2));
-  tail.OnDevice(3);                                                    // its record comes first
+  tail.OnDevice(3);  // its record comes first
   tail.OnCall(Launch(101, 3));
   tail.OnCall(Launch(102, 4, core::CallClass::kMemcpy));
   tail.OnCall(Launch(103, 5, core::CallClass::kMemset));
   tail.OnCall(Launch(104, 6, core::CallClass::kGraphLaunch));
-  tail.OnCall(Launch(105, 7, core::CallClass::kSync));                 // owes nothing
+  tail.OnCall(Launch(105, 7, core::CallClass::kSync));  // owes nothing
   tail.OnCall(Launch(106, 8, core::CallClass::kLaunch, core::kCallFailed));
   tail.OnCall(Launch(107, 9, core::CallClass::kLaunch, core::kCallCaptured));
   EXPECT_EQ(tail.Outstanding(3), 4U);
-  for (int i = 0; i < 5; ++i) tail.OnDevice(6);                        // a graph's many records
+  for (int i = 0; i < 5; ++i) tail.OnDevice(6);  // a graph's many records
   tail.OnDevice(2);
   tail.OnDevice(4);
   tail.OnDevice(1);
@@ -48,7 +48,7 @@ TEST(TailTracker, OwesOnePerCallOfTheWindowWhateverTheOrder) {
 
 TEST(TailTracker, KindsThatAreOffAreNotAwaited) {
   TailTracker tail;
-  tail.SetAwaited(proto::ActivityBit(2));   // memcpy alone
+  tail.SetAwaited(proto::ActivityBit(2));  // memcpy alone
   tail.OpenWindow(0, 0);
   tail.OnCall(Launch(1, 1));
   tail.OnCall(Launch(1, 2, core::CallClass::kMemset));
@@ -59,11 +59,11 @@ TEST(TailTracker, KindsThatAreOffAreNotAwaited) {
 TEST(TailTracker, CallsDrainedBeforeTheEventsOfTheWindowAreCountedAllTheSame) {
   TailTracker tail;
   for (uint32_t i = 1; i <= 10; ++i) tail.OnCall(Launch(i * 10, i));
-  tail.OpenWindow(0, 55);                    // 60 .. 100: five of them
+  tail.OpenWindow(0, 55);  // 60 .. 100: five of them
   EXPECT_EQ(tail.Outstanding(0), 5U);
   tail.OnCall(Launch(110, 11));
   tail.OnCall(Launch(120, 12));
-  tail.CloseWindow(0, 115);                  // the last one was after the end
+  tail.CloseWindow(0, 115);  // the last one was after the end
   EXPECT_EQ(tail.Outstanding(0), 6U);
   tail.OnCall(Launch(130, 13));
   EXPECT_EQ(tail.Outstanding(0), 6U);
@@ -81,7 +81,7 @@ TEST(TailTracker, WindowsOverlapInTheirTailsAndAreForgottenAlone) {
   for (uint32_t cycle = 0; cycle < 5; ++cycle) EXPECT_EQ(tail.Outstanding(cycle), 2U);
   EXPECT_EQ(tail.Forget(1), 2U);
   EXPECT_EQ(tail.Forget(1), 0U);
-  tail.OnDevice(3);                          // late, of the forgotten one
+  tail.OnDevice(3);  // late, of the forgotten one
   EXPECT_EQ(tail.Outstanding(0), 2U);
   // Its place is taken again: late records of the old cycle settle nothing of the new.
   tail.OpenWindow(9, 1000);
@@ -141,7 +141,7 @@ TEST(TailTracker, AgreesWithABruteForceOracle) {
 TEST(TailTracker, MillionsOfCallsTakeBoundedMemoryAndALateRecordIsStillKnown) {
   TailTracker tail;
   tail.OpenWindow(0, 0);
-  tail.OnCall(Launch(1, 1));                 // a kernel that runs and runs
+  tail.OnCall(Launch(1, 1));  // a kernel that runs and runs
   for (uint32_t id = 2; id < 8'000'000; ++id) {
     tail.OnCall(Launch(2, id));
     tail.OnDevice(id);
