@@ -53,10 +53,12 @@ class HostClock {
   // A pair taken back to back, the best of a few tries.
   struct Sample {
     int64_t host_ns;  // session clock
-    int64_t real_ns;  // CLOCK_REALTIME
+    int64_t real_ns;  // CLOCK_REALTIME, or what `other` reads
     uint32_t bracket_ns;
   };
-  [[nodiscard]] static Sample TakeSample() noexcept;
+  using OtherClock = int64_t (*)(void* context);
+  [[nodiscard]] static Sample TakeSample(OtherClock other = nullptr,
+                                         void* context = nullptr) noexcept;
 
   [[nodiscard]] static uint64_t MonotonicNs() noexcept {
     timespec t;

@@ -40,7 +40,7 @@ void GateState::Reset(const GateConfig& new_config) noexcept {
   ClearBits(kBitRanges | kBitCalls | kBitCountNames);
 }
 
-// --- arming -----------------------------------------------------------------------------------
+// --- arming ---
 
 void GateState::ArmSchedule(const Schedule& new_schedule, int64_t new_first_step) noexcept {
   schedule = new_schedule;
@@ -100,7 +100,7 @@ void GateState::SetArmed(bool is_armed, uint64_t ticks) noexcept {
   if (mode == Mode::kWhole && cycle_open && !window_open) OpenWindow(ticks);
 }
 
-// --- cycles -----------------------------------------------------------------------------------
+// --- cycles ---
 
 bool GateState::BeginCycle(uint64_t ticks) noexcept {
   if (!events.HasRoomForCycle()) {
@@ -177,7 +177,7 @@ void GateState::Retire(Phase resting) noexcept {
   ClearBits(kBitCountNames);
 }
 
-// --- steps ------------------------------------------------------------------------------------
+// --- steps ---
 
 StepPlan GateState::NextPlan() const noexcept {
   const int64_t index = NextIndex();
@@ -280,7 +280,7 @@ StepGate::Snapshot GateState::TakeSnapshot() const noexcept {
   return shot;
 }
 
-// --- events -----------------------------------------------------------------------------------
+// --- events ---
 
 void GateState::PushCycleEvent(GateEvent::Kind kind, Ended ended, uint64_t ticks) noexcept {
   GateEvent event{};

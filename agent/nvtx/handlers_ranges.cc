@@ -27,7 +27,6 @@ using core::NameId;
 using core::RecordKind;
 
 constexpr int kNoSuchRange = -1;
-constexpr uint32_t kRecordsNames = kBitRanges | kBitCountNames;
 
 constinit std::atomic<uint64_t> shared_starts{0};
 alignas(64) constinit std::atomic<uint64_t> unmatched_ends{0};
@@ -36,14 +35,27 @@ uint32_t Bits() { return g_words->bits.load(std::memory_order_relaxed); }
 bool IsAlive() { return g_words->alive.load(std::memory_order_relaxed) != 0; }
 void CountUnmatched() { unmatched_ends.fetch_add(1, std::memory_order_relaxed); }
 
-// Nothing to do for a name: no phase records, and it cannot be a step.
+// What a begin has to do beyond its depth or id.
+struct Duty {
+  bool is_idle;
+  uint32_t weight;  // with which its name is counted; 0 not
+};
+
+// Idle: no phase records, the name is not counted this time, and it cannot be a step.
 template <typename Text>
-[[gnu::always_inline]] inline bool IsIdle(const Text& text) noexcept {
+[[gnu::always_inline]] inline Duty DutyOf(ThreadBlock* block, const Text& text) noexcept {
   const uint32_t bits = Bits();
-  if (!IsAlive() || (bits & kRecordsNames) != 0) return false;
-  if (bits == 0) return true;
+  if (!IsAlive()) [[unlikely]]
+    return {false, 0};
+  if (bits == 0) return {true, 0};
+  if ((bits & kBitRanges) != 0) return {false, (bits & kBitCountNames) != 0 ? 1U : 0U};
+  if ((bits & kBitCountNames) != 0 && block != nullptr) {
+    if (block->count_left == 0) [[unlikely]]
+      return {false, NextSeenWeight(block)};
+    --block->count_left;
+  }
   const StepPattern* pattern = StepPattern::Current();
-  return pattern == nullptr || !text.MayMatch(*pattern);
+  return {pattern == nullptr || !text.MayMatch(*pattern), 0};
 }
 
 // Is this range a step? In a child that is not alive a match revives it first, if it can.
@@ -73,14 +85,14 @@ bool IsStep(const Text& text, NameId name, NameId domain, bool is_alive) noexcep
 // What a begin does beyond its depth or id. `begin_step` is called if the range is a step.
 template <typename Text, typename Style, typename BeginStep>
 [[gnu::always_inline]] inline void BeginRange(RecordKind kind, uint64_t range_id, NameId domain,
-                                              Text text, Style style,
+                                              Text text, Style style, uint32_t weight,
                                               BeginStep&& begin_step) noexcept {
   uint32_t bits = Bits();
   const bool is_alive = IsAlive();
   NameId name = core::kNoName;
-  const bool is_known = (bits & kRecordsNames) != 0;
+  const bool is_known = (bits & kBitRanges) != 0 || weight != 0;
   if (is_known) name = text.Intern();
-  if ((bits & kBitCountNames) != 0) CountSeen(domain, name);
+  if (weight != 0) CountSeen(domain, name, weight);
   if (((bits & kBitStepSource) != 0 || !is_alive) && IsStep(text, name, domain, is_alive)) {
     begin_step();
     bits = Bits();  // the step may have begun a phase; its own range belongs to it
@@ -90,15 +102,14 @@ template <typename Text, typename Style, typename BeginStep>
   Record(kind, range_id, name, domain, style.Get());
 }
 
-// --- push and pop
-// ---------------------------------------------------------------------------------
+// --- push and pop ---
 
 template <typename Text, typename Style>
 [[gnu::noinline]] int PushBusy(ThreadBlock* block, NameId domain, uint32_t level, Text text,
-                               Style style) noexcept {
+                               Style style, uint32_t weight) noexcept {
   // A step this thread's parent process had open is not ours to end.
   if (!IsAlive() && block != nullptr) block->step_depth = 0;
-  BeginRange(RecordKind::kRangePush, level, domain, text, style,
+  BeginRange(RecordKind::kRangePush, level, domain, text, style, weight,
              [=] { BeginPushStep(block, domain, level); });
   return static_cast<int>(level);
 }
@@ -110,9 +121,10 @@ template <typename Text, typename Style>
   uint32_t level = 0;
   if (depth != nullptr) [[likely]]
     level = (*depth)++;
-  if (IsIdle(text)) [[likely]]
+  const Duty duty = DutyOf(block, text);
+  if (duty.is_idle) [[likely]]
     return static_cast<int>(level);
-  return PushBusy(block, domain, level, text, style);
+  return PushBusy(block, domain, level, text, style, duty.weight);
 }
 
 // `level` is the depth of the range being ended.
@@ -141,19 +153,20 @@ template <typename Text, typename Style>
   return PopBusy(block, domain, level);
 }
 
-// --- start and end
-// --------------------------------------------------------------------------------
+// --- start and end ---
 
 template <typename Text, typename Style>
-[[gnu::noinline]] void StartBusy(uint64_t id, NameId domain, Text text, Style style) noexcept {
-  BeginRange(RecordKind::kRangeStart, id, domain, text, style, [=] { BeginStartStep(id); });
+[[gnu::noinline]] void StartBusy(uint64_t id, NameId domain, Text text, Style style,
+                                 uint32_t weight) noexcept {
+  BeginRange(RecordKind::kRangeStart, id, domain, text, style, weight, [=] { BeginStartStep(id); });
 }
 
 template <typename Text, typename Style>
 inline nvtxRangeId_t StartRange(NameId domain, Text text, Style style) noexcept {
-  const ThreadBlock* block = LocalBlock();
+  ThreadBlock* block = LocalBlock();
   const uint64_t id = block != nullptr ? NextStartId(block) : NextSharedStartId();
-  if (!IsIdle(text)) StartBusy(id, domain, text, style);
+  const Duty duty = DutyOf(block, text);
+  if (!duty.is_idle) StartBusy(id, domain, text, style, duty.weight);
   return id;
 }
 
@@ -172,8 +185,7 @@ inline void Mark(NameId domain, Text text, Style style) noexcept {
   Record(RecordKind::kMark, 0, text.Intern(), domain, style.Get());
 }
 
-// --- the table's functions
-// ------------------------------------------------------------------------
+// --- the table's functions ---
 
 int PushEvent(NameId domain, const nvtxEventAttributes_t* event) noexcept {
   const StyleIn style{event};

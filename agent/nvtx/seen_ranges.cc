@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "agent/core/phase_words.h"
 #include "agent/nvtx/storage.h"
+#include "agent/nvtx/thread_block.h"
 
 namespace stepagent::nvtx {
 namespace {
@@ -12,7 +12,11 @@ namespace {
 constexpr uint32_t kMaxProbes = 64;
 constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no key is 0
 
+constexpr uint32_t kCountedSingly = 1024;
+
 alignas(64) constinit std::atomic<uint64_t> total{0};
+
+uint32_t DistanceOf(uint32_t state) { return 32 + (state >> 16 & 63); }
 
 uint64_t KeyOf(core::NameId domain, core::NameId name) {
   return kUsed | uint64_t{domain} << 32 | name;
@@ -23,11 +27,8 @@ uint32_t PlaceOf(uint64_t key) {
 
 }  // namespace
 
-void CountSeen(core::NameId domain, core::NameId name) noexcept {
-  const uint64_t counted = total.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (counted % kCountedBegins == 0) {
-    core::g_words->bits.fetch_and(~uint32_t{core::kBitCountNames}, std::memory_order_relaxed);
-  }
+void CountSeen(core::NameId domain, core::NameId name, uint32_t weight) noexcept {
+  total.fetch_add(weight, std::memory_order_relaxed);
   const uint64_t key = KeyOf(domain, name);
   uint32_t place = PlaceOf(key);
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe, place = (place + 1) % kSeenSlots) {
@@ -37,10 +38,23 @@ void CountSeen(core::NameId domain, core::NameId name) noexcept {
       seen = key;
     }
     if (seen == key) {
-      slot.count.fetch_add(1, std::memory_order_relaxed);
+      slot.count.fetch_add(weight, std::memory_order_relaxed);
       return;
     }
   }
+}
+
+uint32_t NextSeenWeight(ThreadBlock* block) noexcept {
+  uint32_t& state = block->count_state;
+  if (state < kCountedSingly) {
+    ++state;
+    return 1;
+  }
+  // From here on `state` is a random number, never below kCountedSingly, that says the distance.
+  const uint32_t weight = state == kCountedSingly ? 1 : DistanceOf(state);
+  state = (state * 1664525U + 1013904223U) | (kCountedSingly + 1);
+  block->count_left = DistanceOf(state) - 1;
+  return weight;
 }
 
 uint64_t SeenTotal() noexcept { return total.load(std::memory_order_relaxed); }

@@ -22,12 +22,14 @@ struct DomainDepth {
 };
 
 struct alignas(64) ThreadBlock {
-  static constexpr uint32_t kSlots = 6;
+  static constexpr uint32_t kSlots = 5;
 
   uint32_t default_depth;
   uint32_t step_depth;  // depth + 1 of the range that is the open step; 0 none
   core::NameId step_domain;
-  uint32_t spill;  // index + 1 of a SpillBlock; 0 none
+  uint32_t spill;       // index + 1 of a SpillBlock; 0 none
+  uint32_t count_left;  // begins to let pass before the next is counted; see seen_ranges.h
+  uint32_t count_state;
   DomainDepth slots[kSlots];
 };
 static_assert(sizeof(ThreadBlock) == 64);

@@ -105,6 +105,9 @@ int main() {
   nvtx::SetStepMatch({.kind = nvtx::StepMatch::Kind::kGlob, .name = "ProfilerStep#*"});
   Row("idle, glob step source", [] { Pair("forward"); });
 
+  if (core::Gate().Arm({.wait = 1}, 1) != core::StepGate::Verdict::kOk) return 1;
+  Row("waiting, names counted", [] { Pair("forward"); });
+  (void)core::Gate().Stop(core::Ended::kRequest, true, 1);
   if (core::Gate().ArmWhole(core::HostClock::Ticks()) != core::StepGate::Verdict::kOk) return 1;
   core::g_words->bits.fetch_and(~core::kBitCountNames);
   Row("floor: two records by hand", AppendTwo);

@@ -232,6 +232,17 @@ TEST_F(GateTest, OnlyAskedForBitsAreSet) {
   EXPECT_EQ(Collecting(), uint32_t{kBitCalls});
 }
 
+TEST_F(GateTest, ReconfiguringKeepsTheCounts) {
+  Steps(100, 3);
+  ASSERT_EQ(Gate().Reconfigure({.collect_bits = kBitRanges}), Verdict::kOk);
+  EXPECT_EQ(Gate().snapshot().process_index, 3U);
+  ASSERT_EQ(Gate().Arm({.active = 1, .repeat = 1}, 1), Verdict::kOk);
+  EXPECT_EQ(Gate().Reconfigure({}), Verdict::kBusy);
+  EXPECT_TRUE(Gate().OnStepBegin(200, kTid));
+  EXPECT_EQ(Collecting(), uint32_t{kBitRanges});
+  Gate().OnStepEnd(205);
+}
+
 TEST_F(GateTest, FullEventRingDropsStepsInPairsAndCyclesWhole) {
   ASSERT_EQ(Gate().Arm({.active = 1, .repeat = 0}, 1), Verdict::kOk);
   Steps(100, 5000);  // five events each, nobody takes them

@@ -238,6 +238,26 @@ TEST_F(NvtxTest, NamesOfThreadsAndCategoriesAreKept) {
   nvtxInitialize(nullptr);
 }
 
+TEST_F(NvtxTest, CountingGoesOnBySamplesThatAddUp) {
+  StepOn("never");
+  ArmActive(1);
+  constexpr uint64_t kRounds = 100'000;
+  std::thread([] {
+    for (uint64_t i = 0; i < kRounds; ++i) {  // eight ranges a round: no distance may fall in step
+      for (const char* name : {"a", "b", "a", "c", "a", "d", "a", "e"}) {
+        nvtxRangePushA(name);
+        nvtxRangePop();
+      }
+    }
+  }).join();
+  EXPECT_NEAR(static_cast<double>(counters().ranges_seen), 8.0 * kRounds, 96);
+  SeenRange top[8];
+  ASSERT_EQ(TopRanges(top, 8), 5U);
+  EXPECT_EQ(core::NameTable::Text(top[0].name), "a");
+  EXPECT_NEAR(static_cast<double>(top[0].count), 4.0 * kRounds, 0.05 * 4 * kRounds);
+  EXPECT_NEAR(static_cast<double>(top[4].count), 1.0 * kRounds, 0.1 * kRounds);
+}
+
 TEST_F(NvtxTest, TopRangesAreSortedByCount) {
   StepOn("never");
   ArmActive(1);

@@ -209,8 +209,7 @@ TEST_F(NvtxTest, TheMatchMayChange) {
   EXPECT_EQ(StepsCounted(), 2U);
 }
 
-// --- fork
-// -----------------------------------------------------------------------------------------
+// --- fork ---
 
 int revived = 0;
 void Revive() {
