@@ -89,6 +89,8 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
 uint64_t Agent::Record(uint64_t now_ns) {
   drainer_->RunOnce(now_ns, controller_->IsArmed());
   const uint64_t next = controller_->RunOnce(now_ns);
+  // After arming: a first step may be held for that, and batches wait well enough.
+  if (wants_collector_) ConnectCollector();
   const bool is_busy = controller_->IsRecording() || Gate().snapshot().wants_device ||
                        !drainer_->builder().empty();
   return is_busy ? Earlier(next, now_ns + kPollNs) : next;
@@ -97,12 +99,13 @@ uint64_t Agent::Record(uint64_t now_ns) {
 void Agent::OnGateEvent(const core::GateEvent& event) {
   if (event.kind == core::GateEvent::Kind::kWarmupBegin) {
     cycles_begun_ = event.cycle + 1;
-    ConnectCollector();
+    wants_collector_ = true;
   }
   controller_->OnGateEvent(event, HostClock::MonotonicNs());
 }
 
 void Agent::ConnectCollector() {
+  wants_collector_ = false;
   session_begun_.store(1, std::memory_order_release);
   if (is_linked_) return;
   is_linked_ = true;
@@ -255,12 +258,13 @@ void Agent::OnProfiler(bool start) {
 
 void Agent::OnExit() {
   if (inert_ || leaving_.exchange(1) != 0) return;
-  if (session_begun_.load(std::memory_order_acquire) == 0) {
+  const core::StepGate::Snapshot gate = Gate().snapshot();
+  // A short program can be gone before our thread saw that its first cycle began.
+  if (session_begun_.load(std::memory_order_acquire) == 0 && gate.cycle == 0) {
     if (has_step_source_ && capture_.arm == proto::ArmMode::kStart) {
-      const core::StepGate::Snapshot gate = Gate().snapshot();
       if (gate.process_index == 0) {
         guard::Log(LogLevel::kWarn, NoStepsLine());
-      } else if (gate.steps_until_collecting != UINT64_MAX && gate.cycle == 0) {
+      } else if (gate.steps_until_collecting != UINT64_MAX) {
         guard::Log(LogLevel::kWarn, "nothing recorded: the program ended after " +
                                         std::to_string(gate.process_index) +
                                         " steps, before the first warmup");
