@@ -30,8 +30,19 @@ if(STEPAGENT_SANITIZE)
 endif()
 
 # Everything of ours that runs outside a test carries its own C++ runtime: an application's
-# (or a conda environment's) libstdc++ must neither be needed nor found.
+# (or a conda environment's) libstdc++ must neither be needed nor found. It runs on glibc 2.31
+# (proto/compat/old_glibc.c), where libpthread and libdl are libraries of their own.
 add_library(stepagent_static_runtime INTERFACE)
 if(NOT STEPAGENT_SANITIZE)
   target_link_options(stepagent_static_runtime INTERFACE -static-libstdc++ -static-libgcc)
+  foreach(_kind "" _program)
+    add_library(stepagent_old_glibc${_kind} OBJECT ${CMAKE_SOURCE_DIR}/proto/compat/old_glibc.c)
+    target_compile_options(stepagent_old_glibc${_kind} PRIVATE -fvisibility=hidden)
+  endforeach()
+  target_compile_definitions(stepagent_old_glibc_program PRIVATE STEPAGENT_PROGRAM=1)
+  set(_is_program $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
+  target_sources(stepagent_static_runtime INTERFACE
+    $<IF:${_is_program},$<TARGET_OBJECTS:stepagent_old_glibc_program>,$<TARGET_OBJECTS:stepagent_old_glibc>>)
+  target_link_libraries(stepagent_static_runtime INTERFACE
+    -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state)
 endif()

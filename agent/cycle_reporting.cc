@@ -80,6 +80,11 @@ void PhaseController::DescribeGpu(drain::CycleReportData* report) {
     state.reason = backend_->CudaIsMapped()
                        ? "CUDA was never initialised in this process"
                        : "no CUDA driver library (libcuda.so.1) was loaded into this process";
+  } else if (!cycle_tried_) {
+    state.reason_code = "too_late";
+    state.reason =
+        "the window was over before collection could be switched on (give the schedule a warmup "
+        "step, or raise --arm-wait)";
   } else {
     state = backend_->state();
   }

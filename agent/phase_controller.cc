@@ -72,7 +72,7 @@ void PhaseController::ArmLocked(bool inside_injection) {
     gate_->SetArmed(false, HostClock::Ticks());
     return;
   }
-  arm_tried_ = true;
+  arm_tried_ = cycle_tried_ = true;
   const uint64_t begin = HostClock::MonotonicNs();
   cupti::ArmRequest request;
   request.activities = options_.activities;
@@ -133,6 +133,7 @@ void PhaseController::BeginCycle(uint32_t cycle) {
   recording_ = true;
   {
     MutexLock lock(&arm_mutex_);
+    cycle_tried_ = backend_->IsArmed() || arm_tried_;
     if (!backend_->IsArmed()) arm_tried_ = false;
   }
   LookForCuda();
@@ -141,11 +142,18 @@ void PhaseController::BeginCycle(uint32_t cycle) {
   callbacks_before_ = counters.callbacks;
   arm_wait_before_ = gate_->arm_wait_ns();
   drainer_->SetCycle(cycle);
+  MutexLock lock(&arm_mutex_);
   TakeClockSample();
 }
 
+// Device stamps are in CUPTI's clock. That is CLOCK_REALTIME on most machines, not on all (WSL), and
+// without the library there is nothing to map.
 void PhaseController::TakeClockSample() {
-  const HostClock::Sample sample = HostClock::TakeSample();
+  if (backend_->DeviceClockNs() == 0) return;
+  const auto device_clock = [](void* backend) {
+    return static_cast<int64_t>(static_cast<cupti::CuptiBackend*>(backend)->DeviceClockNs());
+  };
+  const HostClock::Sample sample = HostClock::TakeSample(device_clock, backend_);
   drainer_->builder().AddClockSample(sample.host_ns, sample.real_ns, sample.bracket_ns);
 }
 
@@ -168,12 +176,14 @@ void PhaseController::EmitArmed() {
     MutexLock lock(&arm_mutex_);
     ticks = armed_at_ticks_;
     armed_at_ticks_ = 0;
-    if (ticks != 0) callbacks_on_ = true;
+    if (ticks != 0) {
+      callbacks_on_ = true;
+      TakeClockSample();
+    }
   }
   if (ticks == 0) return;
   drainer_->builder().AddCycleEvent(cycle_, kArmedEvent, HostClock::ToNs(ticks), "");
   drainer_->SetAwaited(options_.activities);
-  TakeClockSample();
 }
 
 void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
@@ -230,11 +240,11 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
   const ClosingCycle closing = closing_.front();
   if (!gate.wants_device && closing_.size() == 1) DisarmAndCollect(now_ns);
   const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle);
-  if (has_cuda_ && !backend_->IsArmed()) {
+  {
     MutexLock lock(&arm_mutex_);
-    backend_->Diagnose();
+    if (has_cuda_ && !backend_->IsArmed()) backend_->Diagnose();
+    TakeClockSample();
   }
-  TakeClockSample();
   const drain::CycleReportData report =
       MakeReport(closing.cycle, now_ns - closing.since_ns, in_vain);
   NoteResult(report);

@@ -78,7 +78,7 @@ class PhaseController {
   void ArmIfWanted(const core::StepGate::Snapshot& gate);
   void ArmLocked(bool inside_injection);
   void EmitArmed();
-  void TakeClockSample();
+  void TakeClockSample();  // (m) held
   void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns);
@@ -103,7 +103,8 @@ class PhaseController {
   uint64_t grace_ns_;
   uint64_t arm_ns_ = 0;              // (m) the last arming took this long
   uint64_t armed_at_ticks_ = 0;      // (m) armed, not yet told to the collector
-  bool arm_tried_ = false;           // (m) in this cycle
+  bool arm_tried_ = false;           // (m) and not disarmed since
+  bool cycle_tried_ = false;         // (m) in this cycle
   bool callbacks_on_ = false;        // (m)
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
   uint64_t next_active_flush_ns_ = 0;
