@@ -159,7 +159,9 @@ void Agent::PollCollector() {
     throttled_ = true;
     last_error_ = "recording stopped: " + status.throttle_reason;
     guard::Log(LogLevel::kWarn, last_error_);
+    // The cycle, labelled so; then the schedule, so that the next one does not begin.
     (void)Gate().Stop(Ended::kLimit, /*at_once=*/true, HostClock::Ticks());
+    (void)Gate().Stop(Ended::kExit, /*at_once=*/true, HostClock::Ticks());
   }
 }
 
@@ -246,12 +248,10 @@ int Agent::OnNvtx(void* get_export_table) {
 
 void Agent::OnProfiler(bool start) {
   if (inert_ || settings_.arm != proto::ArmMode::kCudaProfilerApi) return;
-  if (!start) {
-    (void)Gate().Stop(Ended::kRequest, /*at_once=*/true, HostClock::Ticks());
-  } else if (Gate().ArmWhole(HostClock::Ticks()) == core::StepGate::Verdict::kOk &&
-             controller_->HasCuda()) {
-    // The caller's next launch belongs to the window: give arming the same bounded time as a step.
-    Gate().HoldUntilArmed();
+  if (start) {
+    profiler_->OnStart(HostClock::Ticks());  // holds the caller for arming, as a first step
+  } else {
+    profiler_->OnStop(HostClock::Ticks());
   }
   core::BumpAndWake(&core::g_words->wake);
 }

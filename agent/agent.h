@@ -18,6 +18,7 @@
 #include "agent/identity.h"
 #include "agent/phase_controller.h"
 #include "agent/stub/stub.h"
+#include "agent/trigger/profiler_range.h"
 #include "agent/trigger/step_source.h"
 #include "agent/trigger/toggle.h"
 #include "proto/settings.h"
@@ -26,9 +27,11 @@ namespace stepagent::agent {
 
 class Agent {
  public:
-  // Reads the settings and starts. Never null; inert when it could not start. Called once per process
-  // life, again in a forked child that becomes a session.
+  // Reads the settings and starts. Inert when it could not; nullptr without memory. Called once per process
+  // life, again in a forked child that becomes a session, after ForgetParent (which frees nothing).
   [[nodiscard]] static Agent* Create(stepagent_stub* stub, char* const* environment) noexcept;
+
+  static void ForgetParent() noexcept;
 
   [[nodiscard]] bool IsInert() const { return inert_; }
   void OnCuda();
@@ -109,6 +112,7 @@ class Agent {
   std::unique_ptr<PhaseController> controller_;
   std::unique_ptr<trigger::Toggle> toggle_;
   std::unique_ptr<trigger::StepSource> source_;
+  std::unique_ptr<trigger::ProfilerRange> profiler_;
   std::string control_folder_;
 
   uint32_t signals_seen_ = 0;
@@ -134,5 +138,7 @@ class Agent {
   std::atomic<uint32_t> left_{0};     // futex word: 1 when the thread is done
   std::atomic<uint32_t> session_begun_{0};
 };
+
+[[nodiscard]] core::Schedule ToCoreSchedule(const proto::ScheduleSetting& schedule);
 
 }  // namespace stepagent::agent

@@ -15,10 +15,6 @@ using core::StepGate;
 using Answer = drain::ControlAnswerData;
 using Verb = drain::ControlRequestData::Verb;
 
-core::Schedule ToCore(const proto::ScheduleSetting& s) {
-  return {s.skip_first, s.wait, s.warmup, s.active, s.repeat, s.skip_first_wait};
-}
-
 Answer::Verdict ToAnswer(StepGate::Verdict verdict) {
   switch (verdict) {
     case StepGate::Verdict::kOk: return Answer::Verdict::kOk;
@@ -34,6 +30,10 @@ bool NeedsSteps(const proto::Settings& settings) {
 }
 
 }  // namespace
+
+core::Schedule ToCoreSchedule(const proto::ScheduleSetting& s) {
+  return {s.skip_first, s.wait, s.warmup, s.active, s.repeat, s.skip_first_wait};
+}
 
 void Agent::PollRequests(uint64_t now_ns) {
   for (const drain::io::PendingRequest& pending : uplink_->TakeRequests()) {
@@ -130,9 +130,9 @@ core::StepGate::Verdict Agent::BeginCapture(const proto::Settings& settings, uin
   if (!settings.schedule || !NeedsSteps(settings)) {
     verdict = Gate().ArmWhole(now);
   } else if (at_step != 0) {
-    verdict = Gate().ArmAt(ToCore(*settings.schedule), at_step - 1, now);
+    verdict = Gate().ArmAt(ToCoreSchedule(*settings.schedule), at_step - 1, now);
   } else {
-    verdict = Gate().Arm(ToCore(*settings.schedule), now);
+    verdict = Gate().Arm(ToCoreSchedule(*settings.schedule), now);
   }
   if (verdict == StepGate::Verdict::kBusy) ++busy_count_;
   core::BumpAndWake(&core::g_words->wake);

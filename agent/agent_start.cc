@@ -10,6 +10,7 @@
 #include "agent/core/clock.h"
 #include "agent/core/name_table.h"
 #include "agent/core/phase_words.h"
+#include "agent/core/ring_registry.h"
 #include "agent/guard/last_thread.h"
 #include "agent/guard/log.h"
 #include "agent/guard/thread.h"
@@ -23,6 +24,7 @@ using core::HostClock;
 using proto::LogLevel;
 using Kind = proto::StepSetting::Kind;
 
+constexpr uint32_t kNvtxActivity = 6;  // batch.proto Activity
 constexpr std::string_view kDefaultSchedule = "skip_first=10,wait=5,warmup=2,active=3,repeat=1";
 
 bool HasVariable(char* const* environment, std::string_view entry) {
@@ -46,7 +48,28 @@ nvtx::StepMatch MatchOf(const proto::StepSetting& step) {
   return match;
 }
 
+core::GateConfig GateConfigOf(const proto::Settings& settings) {
+  core::GateConfig config;
+  config.extent = settings.step_extent == proto::StepExtent::kPeriod
+                      ? core::GateConfig::Extent::kPeriod
+                      : core::GateConfig::Extent::kRange;
+  config.arm_wait_ns = settings.arm_wait_ns;
+  config.max_cycles = settings.max_traces;
+  config.collect_bits = 0;
+  if ((settings.activities & proto::ActivityBit(kNvtxActivity)) != 0) {
+    config.collect_bits |= core::kBitRanges;
+  }
+  if ((settings.activities & kDeviceKinds) != 0) config.collect_bits |= core::kBitCalls;
+  return config;
+}
+
 }  // namespace
+
+void Agent::ForgetParent() noexcept {
+  nvtx::ForgetAll();
+  core::RingRegistry::ForgetAll();
+  cupti::Backend().ForgetAll();
+}
 
 Agent* Agent::Create(stepagent_stub* stub, char* const* environment) noexcept {
   Agent* agent = new (std::nothrow) Agent(stub, environment);
@@ -143,13 +166,7 @@ bool Agent::MapCore() {
 }
 
 bool Agent::ConfigureGate() {
-  core::GateConfig config;
-  config.extent = settings_.step_extent == proto::StepExtent::kPeriod
-                      ? core::GateConfig::Extent::kPeriod
-                      : core::GateConfig::Extent::kRange;
-  config.arm_wait_ns = settings_.arm_wait_ns;
-  config.max_cycles = settings_.max_traces;
-  core::Gate().Configure(config);
+  core::Gate().Configure(GateConfigOf(settings_));
   controller_ = std::make_unique<PhaseController>(&core::Gate(), &cupti::Backend());
   ApplyCapture(settings_);
   return true;
@@ -157,6 +174,9 @@ bool Agent::ConfigureGate() {
 
 bool Agent::ConfigureSources() {
   toggle_ = std::make_unique<trigger::Toggle>();
+  std::optional<core::Schedule> schedule;
+  if (settings_.schedule && has_step_source_) schedule = ToCoreSchedule(*settings_.schedule);
+  profiler_ = std::make_unique<trigger::ProfilerRange>(&core::Gate(), schedule);
   ApplyStepSource(settings_.step);
   if (settings_.signal_number == 0 || settings_.step.kind == Kind::kSignal ||
       stub_->signal_number != 0) {
@@ -213,6 +233,7 @@ bool Agent::ArmAtStart() {
 
 void Agent::ApplyCapture(const proto::Settings& settings) {
   capture_ = settings;
+  (void)core::Gate().Reconfigure(GateConfigOf(settings));
   CaptureOptions options;
   options.activities = settings.activities;
   options.require = settings.require;

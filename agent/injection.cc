@@ -54,7 +54,10 @@ Agent* Get(stepagent_stub* stub) {
   Agent* agent = g_agent.load(std::memory_order_acquire);
   if (agent != nullptr && !stepagent::guard::IsForkedChild()) return agent;
   if (g_starting.exchange(1, std::memory_order_acq_rel) == 0) {
-    if (stepagent::guard::IsForkedChild()) stepagent::guard::Revived();
+    if (stepagent::guard::IsForkedChild()) {
+      stepagent::guard::Revived();
+      Agent::ForgetParent();
+    }
     agent = StartNow();
     g_starting.store(2, std::memory_order_release);
     stepagent::core::BumpAndWake(&g_starting);
