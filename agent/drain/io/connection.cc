@@ -123,6 +123,7 @@ void Connection::Failed(uint64_t now_ns, const std::string& why) {
   {
     const std::lock_guard lock(state_->mutex);
     state_->status.last_error = line;
+    state_->status.failing_since_ns = failing_since_ns_;
   }
   if (!said_so_ && backoff_.IsSlow(now_ns)) {
     said_so_ = true;
@@ -235,6 +236,7 @@ void Connection::OnWelcome(uint64_t now_ns) {
     state_->status.session_dir = welcome->session_dir;
     state_->status.run_dir = welcome->run_dir;
     state_->status.last_error.clear();
+    state_->status.failing_since_ns = 0;
   }
   WakeAgent();
   WriteSome(now_ns);

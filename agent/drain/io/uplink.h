@@ -91,6 +91,9 @@ class Uplink final : public FrameSink {
     std::string session_dir, run_dir, refusal, throttle_reason, last_error;
     uint64_t queued_bytes = 0;
     uint64_t bytes_sent = 0;
+    // CLOCK_MONOTONIC when the collector began to be out of reach; 0 while it is not. One that was
+    // just started is there within tens of ms: past half a second nobody need wait for it at exit.
+    uint64_t failing_since_ns = 0;
   };
   [[nodiscard]] Status status();
   [[nodiscard]] std::vector<WrittenCycle> TakeWritten();

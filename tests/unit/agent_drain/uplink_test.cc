@@ -291,6 +291,7 @@ TEST_F(UplinkTest, AnUnreachableCollectorIsOneLineAndIsTriedAgain) {
   uplink_.SetCollector(address_, "hello");
   ASSERT_TRUE(Await([&] { return !uplink_.status().last_error.empty(); }));
   EXPECT_NE(uplink_.status().last_error.find(address_), std::string::npos);
+  EXPECT_NE(uplink_.status().failing_since_ns, 0U);
   ASSERT_TRUE(Await([&] {
     (void)uplink_.status();
     return !lines_.empty();
@@ -300,6 +301,7 @@ TEST_F(UplinkTest, AnUnreachableCollectorIsOneLineAndIsTriedAgain) {
   ASSERT_TRUE(Await([&] { return uplink_.status().accepted; }));
   EXPECT_EQ(lines_.size(), 1U);
   EXPECT_TRUE(uplink_.status().last_error.empty());
+  EXPECT_EQ(uplink_.status().failing_since_ns, 0U);
 }
 
 TEST_F(UplinkTest, TheApplicationSeesNoDescriptorAndItsCloseAllDoesNoHarm) {
