@@ -85,6 +85,8 @@ struct DeviceItem {            // common to all device work
   uint32_t graph_id = 0;
   uint64_t graph_node_id = 0;
   bool placed = true;
+  // Its begin is to be believed, its end perhaps not: enough to tell whose window it fell into.
+  bool has_begin = true;
 };
 struct Kernel : DeviceItem {
   uint32_t shape = 0;          // index into Cycle::shapes

@@ -144,7 +144,7 @@ bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
     return true;
   }
   if (where == JoinIndex::kOutside) return false;
-  if (item->placed && !InWindow(item->begin_ns)) return false;
+  if (item->has_begin && !InWindow(item->begin_ns)) return false;
   if (item->graph_id != 0) ++unknown_graph_;
   ++without_launch_;
   return true;
@@ -154,13 +154,12 @@ template <typename Item>
 void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, Activity kind) {
   Extract(from, [&](Item& raw) {
     Item item = raw;
-    if (item.placed) {
-      item.begin_ns = in_.clock->ToHost(raw.begin_ns);
-      item.end_ns = in_.clock->ToHost(raw.end_ns);
-    }
+    // What a forced flush cut off has a begin and no end.
+    if (item.has_begin) item.begin_ns = in_.clock->ToHost(raw.begin_ns);
+    if (item.placed) item.end_ns = in_.clock->ToHost(raw.end_ns);
     const int32_t where = index_.Find(
-        item.correlation, item.placed ? std::optional<TimeNs>(item.begin_ns) : std::nullopt);
-    const bool waits_for_launch = where == JoinIndex::kNone && item.placed &&
+        item.correlation, item.has_begin ? std::optional<TimeNs>(item.begin_ns) : std::nullopt);
+    const bool waits_for_launch = where == JoinIndex::kNone && item.has_begin &&
                                   !InWindow(item.begin_ns) && IsLater(item.begin_ns);
     if (where == JoinIndex::kLater || waits_for_launch) return false;
     if (!PlaceJoined(&item, where)) {

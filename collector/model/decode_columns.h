@@ -67,6 +67,7 @@ class DeviceColumns {
   DeltaColumn<int64_t> start_, correlation_;
 };
 
+inline bool HasBegin(uint32_t flags) { return (flags & v1::DEVICE_NO_TIMING) == 0; }
 inline bool IsInvalid(uint32_t flags) {
   return (flags & (v1::DEVICE_NO_TIMING | v1::DEVICE_UNFINISHED | v1::DEVICE_REVERSED)) != 0;
 }
@@ -78,6 +79,7 @@ uint32_t DeviceColumns<Section>::Fill(uint32_t i, DeviceItem* item) {
   item->correlation = static_cast<uint32_t>(correlation_.Next(i));
   item->graph_id = graph_[i];
   item->placed = !IsInvalid(flags_[i]);
+  item->has_begin = HasBegin(flags_[i]);
   return lane_[i];
 }
 
