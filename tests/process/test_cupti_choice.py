@@ -1,0 +1,97 @@
+"""Which libcupti is taken, and that the manifest names the file and why."""
+import os
+import shutil
+
+import harness
+from harness import app
+from cupti_case import SONAME, CuptiTest
+
+SCHEDULE = 'warmup=2,active=2,repeat=1'
+MAJOR = SONAME.split('.')[2]
+# A driver of the same release, so that no newer library of this machine is looked for.
+DRIVER = {'11.8': 11080, '12.4': 12040, '12.6': 12060}.get(harness.PERSONALITY, 13000)
+
+
+class Choice(CuptiTest):
+    def setUp(self):
+        super().setUp()
+        self.library = os.path.join(harness.BUILD, 'sim', 'cupti-' + harness.PERSONALITY, SONAME)
+
+    def train(self, path=None, **settings):
+        """One cycle of train_loop with only the driver and `path` to be found by name."""
+        folders = [os.path.join(harness.BUILD, 'sim', 'cuda')] + ([path] if path else [])
+        cycle, = self.capture(['train_loop', '--steps', '8'], 1, schedule=SCHEDULE,
+                              LD_LIBRARY_PATH=':'.join(folders), **settings)
+        return cycle.manifest['gpu']
+
+    def folder(self, *parts, source=None):
+        """A folder of the scratch with a copy of the library in it."""
+        path = os.path.join(self.scratch, *parts)
+        os.makedirs(path)
+        shutil.copy(source or self.library, path)
+        return path
+
+    def test_by_name(self):
+        gpu = self.train(self.folder('lib'))
+        self.assertEqual(gpu['status'], 'collected', gpu)
+        self.assertEqual(gpu['cupti_path'], os.path.join(self.scratch, 'lib', SONAME))
+        self.assertIn(SONAME, gpu['cupti_choice'])
+
+    def test_override_names_a_file(self):
+        other = self.folder('other')
+        gpu = self.train(self.folder('lib'), STEPAGENT_CUPTI=os.path.join(other, SONAME))
+        self.assertEqual(gpu['cupti_path'], os.path.join(other, SONAME))
+        self.assertIn('STEPAGENT_CUPTI', gpu['cupti_choice'])
+
+    def test_override_names_a_folder(self):
+        other = self.folder('other')
+        gpu = self.train(self.folder('lib'), STEPAGENT_CUPTI=other)
+        self.assertEqual(gpu['cupti_path'], os.path.join(other, SONAME))
+
+    def test_override_without_it_is_final(self):
+        """A name that was given is not replaced by another library: the reason says so."""
+        empty = os.path.join(self.scratch, 'empty')
+        os.makedirs(empty)
+        for wrong in (empty, os.path.join(empty, SONAME)):
+            self.out = wrong + '-out'
+            gpu = self.train(self.folder('lib' + str(len(wrong))), STEPAGENT_CUPTI=wrong)
+            self.assertEqual((gpu['status'], gpu['reason_code']), ('unavailable', 'cupti_missing'))
+            self.assertIn(wrong, gpu['reason'])
+
+    def test_mapped_comes_first(self):
+        """What the application has loaded is taken, not what the search would find."""
+        mapped = os.path.join(self.folder('mapped'), SONAME)
+        cycle, = self.capture(
+            ['rival_cupti', '--cupti', mapped, '--at', '1000', '--steps', '8'], 1,
+            schedule=SCHEDULE, LD_LIBRARY_PATH=':'.join(
+                [os.path.join(harness.BUILD, 'sim', 'cuda'), self.folder('lib')]))
+        self.assertEqual(cycle.manifest['gpu']['cupti_path'], mapped)
+        self.assertIn('already loaded', cycle.manifest['gpu']['cupti_choice'])
+
+    def test_wheels(self):
+        """A program that is a Python finds the wheels of its prefix (cu11, cu12 and cu13 layouts)."""
+        package = 'cu13' if MAJOR == '13' else 'cuda_cupti'
+        wheel = self.folder('env', 'lib', 'python3.11', 'site-packages', 'nvidia', package, 'lib')
+        os.makedirs(os.path.join(self.scratch, 'env', 'bin'))
+        python = os.path.join(self.scratch, 'env', 'bin', 'python3')
+        shutil.copy(app('train_loop'), python)  # only the name makes it one
+        env = self.environment(step='nvtx:train_step', schedule=SCHEDULE, arm_wait='10s',
+                               LD_LIBRARY_PATH=os.path.join(harness.BUILD, 'sim', 'cuda'))
+        self.run_app([python, '--steps', '8'], env)
+        cycle, = self.traced(1)
+        gpu = cycle.manifest['gpu']
+        self.assertEqual(gpu['cupti_path'], os.path.join(wheel, SONAME), gpu)
+        self.assertIn('wheel', gpu['cupti_choice'])
+
+    def test_newer_than_the_driver(self):
+        """It refuses; an older one that lies about is taken, else the reason names both."""
+        newer = self.folder('newer')
+        gpu = self.train(newer, STEPAGENT_SIM_CUPTI_NEEDS_DRIVER='99000',
+                         STEPAGENT_SIM_DRIVER_VERSION=DRIVER)
+        self.assertEqual((gpu['status'], gpu['reason_code']), ('unavailable', 'cupti_too_new'), gpu)
+        self.assertIn(newer, gpu['reason'])
+        self.assertIn('STEPAGENT_CUPTI', gpu['reason'])
+
+
+if __name__ == '__main__':
+    harness.main()

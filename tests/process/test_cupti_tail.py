@@ -1,0 +1,71 @@
+"""The end of a window: work that comes late, slowly, or never."""
+import os
+
+import harness
+from cupti_case import CuptiTest, notes
+
+
+class Tail(CuptiTest):
+    def check_exact(self, cycle, expected):
+        for step in cycle.manifest['steps']:
+            want = expected[step['index']]
+            self.assertEqual(step['launches'], want['launches'])
+            self.assertEqual(step['kernels'], want['calls']['cuLaunchKernel'])
+            self.assertEqual(step['copies'], want['copies'])
+            self.assertEqual(step['sets'], want['sets'])
+        joins = cycle.manifest['joins']
+        self.assertEqual(joins['launches_without_device_work'], 0, joins)
+
+    def test_a_kernel_that_never_ends(self):
+        """It is waited for as long as the grace time, then counted; the rest is whole."""
+        # Five seconds of grace need a program that lives on for longer: 250 steps of 30 ms.
+        cycle, = self.capture(['never_ending_kernel', '9', '250', '30000'], 1,
+                              schedule='warmup=8,active=2,repeat=1')
+        self.assertEqual([step['kernels'] for step in cycle.manifest['steps']], [1, 1])
+        self.assertEqual([step['launches'] for step in cycle.manifest['steps']], [1, 2])
+        balance = cycle.manifest['balance']['kernel']
+        joins = cycle.manifest['joins']
+        self.assertEqual(balance['invalid'] + joins['launches_without_device_work'], 1,
+                         (balance, joins))
+        self.assertTrue(notes(cycle))  # a reader is told
+
+    def test_exit_with_a_kernel_that_never_ends(self):
+        """The program leaves at once: whatever of the cycle is on disk, it is no complete one."""
+        env = self.environment(step='nvtx:train_step', schedule='warmup=2,active=20,repeat=1')
+        with harness.stopwatch() as took:
+            self.run_app([harness.app('never_ending_kernel'), '9', '18', '30000'], env)
+        self.assertLess(took[0], harness.PATIENCE)
+        harness.wait_written(self.out)
+        for cycle in harness.cycles(self.out):
+            harness.check_balance(cycle)
+            self.assertFalse(cycle.manifest['cycle']['complete'])
+
+    def test_late_completion_while_the_next_cycle_warms_up(self):
+        options = ('--steps', '13', '--lag', '3', '--kernel-us', '300')
+        expected = self.expected(*options)
+        for late in ('0', '60ms'):
+            with self.subTest(late):
+                self.out = os.path.join(self.scratch, 'late' + late)
+                found = self.capture(['train_loop', *options], 3, STEPAGENT_SIM_LATE=late,
+                                     schedule='wait=0,warmup=1,active=3,repeat=3')
+                self.assertEqual([c.steps for c in found], [[1, 2, 3], [5, 6, 7], [9, 10, 11]])
+                for cycle in found:
+                    self.check_exact(cycle, expected)
+
+    def test_slow_launches(self):
+        """A buffer stays half full for seconds; it comes back when the window ends."""
+        options = ('--steps', '6', '--sleep-us', '700000')
+        expected = self.expected(*options)
+        cycle, = self.capture(['train_loop', *options], 1, schedule='warmup=1,active=3,repeat=1')
+        self.check_exact(cycle, expected)
+        self.assertTrue(cycle.manifest['cycle']['complete'])
+
+    def test_many_steps_of_lag(self):
+        options = ('--steps', '20', '--lag', '6', '--kernel-us', '500')
+        expected = self.expected(*options)
+        cycle, = self.capture(['train_loop', *options], 1, schedule='warmup=1,active=3,repeat=1')
+        self.check_exact(cycle, expected)
+
+
+if __name__ == '__main__':
+    harness.main()
