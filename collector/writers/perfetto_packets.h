@@ -1,0 +1,71 @@
+#pragma once
+// The packets of one Perfetto sequence: framing, interning, and what stands before the events.
+//
+// Purpose: every packet goes through Begin and End, which add the sequence, its flags and what was
+// interned on the way; a text is written once, with the packet that first needs it.
+// Thread rule: one object, one thread. Memory: one packet buffer, one entry per distinct text.
+// Failure rule: errors stay in the OutputFile.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "collector/model/cycle.h"
+#include "collector/writers/output_file.h"
+#include "collector/writers/perfetto_proto.h"
+
+namespace stepagent::writers {
+
+class PerfettoPackets {
+ public:
+  PerfettoPackets(const model::Cycle& cycle, OutputFile& file);
+
+  // A packet without and with a moment on the session's clock.
+  void Begin();
+  void Begin(model::TimeNs at);
+  // `flags` of pf::kFlag…
+  void End(uint32_t flags);
+  ProtoBuffer& out() { return buffer_; }
+  // Content of the packet's InternedData, for messages of other shapes than {iid, name}.
+  ProtoBuffer& interned() { return interned_; }
+  // The number of a text within one of pf::kInternedCategories, EventNames, AnnotationNames,
+  // ArgNames. Between Begin and End.
+  [[nodiscard]] uint64_t Intern(uint32_t space, std::string_view text);
+
+  void WriteHeader();
+  void WriteClocks(model::TimeNs at, bool is_first);
+  void Flush();
+
+  // The same number for the same thing of the same session, another for everything else.
+  [[nodiscard]] uint64_t TrackUuid(std::string_view role, uint64_t number) const;
+  [[nodiscard]] uint64_t process_uuid() const { return TrackUuid("process", 0); }
+  [[nodiscard]] uint64_t events() const { return events_; }
+  void CountEvent() { ++events_; }
+
+ private:
+  void Attribute(std::string_view key, std::string_view text);
+  void Attribute(std::string_view key, int64_t number);
+  void WriteUuid();
+  void WriteAttributes();
+  void WriteGpus();
+  void WriteGpu(int32_t ordinal);
+  void WriteProcess();
+  void WriteLossMark();
+
+  const model::Cycle& cycle_;
+  OutputFile& file_;
+  ProtoBuffer buffer_, interned_;
+  size_t packet_ = 0;
+  uint64_t events_ = 0;
+  const uint32_t sequence_;
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  using Texts = std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>>;
+  std::map<uint32_t, Texts> texts_;  // four of them
+};
+
+}  // namespace stepagent::writers

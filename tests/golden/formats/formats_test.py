@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""One cycle, every format: counts and sums of durations per (kind, device, stream, name) must agree.
+
+    formats_test.py FORMATS_WRITE PROTOC
+
+Each format is read back by something that is not ours: python's json and sqlite3, protoc with a
+subset of Perfetto's schema, Perfetto's own schema and `go tool pprof` where they are installed
+(otherwise skipped by name). Everything is written twice: the same input gives the same bytes.
+"""
+import glob
+import gzip
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import perfetto_reader  # noqa: E402
+
+# Chrome's readers need call rows beside step rows: without them there are no step rows.
+WITHOUT_CHROME_STEPS = {'no_launch'}
+KIND_OF_CATEGORY = {'kernel': 'kernel', 'gpu_memcpy': 'memcpy', 'gpu_memset': 'memset',
+                    'gpu_graph': 'graph', 'cuda_runtime': 'call', 'cuda_driver': 'call',
+                    'cuda_sync': 'sync', 'user_annotation': 'range'}
+
+
+def added(rows):
+    sums = {}
+    for kind, device, stream, name, ns in rows:
+        count, total = sums.get((kind, device, stream, name), (0, 0))
+        sums[(kind, device, stream, name)] = (count + 1, total + ns)
+    return sums
+
+
+def only(pattern):
+    found = glob.glob(pattern)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def model(folder):
+    with open(os.path.join(folder, 'model.json'), encoding='utf-8') as file:
+        rows = json.load(file)['sums']
+    return {tuple(row[:4]): tuple(row[4:]) for row in rows}
+
+
+def chrome(folder):
+    with gzip.open(only(os.path.join(folder, '*.pt.trace.json.gz')), 'rt', encoding='utf-8') as file:
+        trace = json.load(file)
+    for row in trace['traceEvents']:
+        kind = KIND_OF_CATEGORY.get(row.get('cat'))
+        if row['ph'] != 'X' or kind is None:
+            continue
+        is_device = kind in ('kernel', 'memcpy', 'memset', 'graph')
+        place = (row['args']['device'], row['args']['stream']) if is_device else (-1, -1)
+        yield (kind, *place, row['name'], round(row['dur'] * 1000))
+
+
+def tables(db):
+    return {name for (name,) in db.execute("select name from sqlite_master where type = 'table'")}
+
+
+def sqlite(folder):
+    db = sqlite3.connect(f"file:{os.path.join(folder, 'trace.sqlite')}?mode=ro", uri=True)
+    assert db.execute('pragma integrity_check').fetchone() == ('ok',)
+    known = tables(db)
+    check_sqlite(db, known, folder)
+    memory = dict(db.execute('select id, label from ENUM_CUDA_MEM_KIND'))
+    copies = dict(db.execute('select id, label from ENUM_CUDA_MEMCPY_OPER'))
+    syncs = dict(db.execute('select id, label from ENUM_CUPTI_SYNC_TYPE'))
+    prefix = 'CUPTI_ACTIVITY_KIND_'
+    if prefix + 'KERNEL' in known:
+        yield from db.execute(f'select "kernel", deviceId, streamId, value, "end" - start from '
+                              f'{prefix}KERNEL join StringIds on id = demangledName')
+    if prefix + 'MEMCPY' in known:
+        for d, s, kind, src, dst, ns in db.execute(
+                f'select deviceId, streamId, copyKind, srcKind, dstKind, "end" - start from '
+                f'{prefix}MEMCPY'):
+            yield 'memcpy', d, s, f'Memcpy {copies[kind]} ({memory[src]} -> {memory[dst]})', ns
+    if prefix + 'MEMSET' in known:
+        for d, s, kind, ns in db.execute(
+                f'select deviceId, streamId, memKind, "end" - start from {prefix}MEMSET'):
+            yield 'memset', d, s, f'Memset ({memory[kind]})', ns
+    if prefix + 'GRAPH_TRACE' in known:
+        yield from db.execute(f'select "graph", deviceId, streamId, "CUDA graph " || graphId, '
+                              f'"end" - start from {prefix}GRAPH_TRACE')
+    if prefix + 'RUNTIME' in known:
+        for name, ns in db.execute(f'select value, "end" - start from {prefix}RUNTIME join '
+                                   'StringIds on id = nameId'):
+            yield 'call', -1, -1, re.sub(r'_v\d{4,}$', '', name), ns
+    if prefix + 'SYNCHRONIZATION' in known:
+        for kind, ns in db.execute(f'select syncType, "end" - start from {prefix}SYNCHRONIZATION'):
+            yield 'sync', -1, -1, syncs[kind], ns
+    if 'NVTX_EVENTS' in known:
+        yield from db.execute(
+            'select "range", -1, -1, coalesce(text, value), "end" - start from NVTX_EVENTS left join '
+            'StringIds on id = textId where eventType in (59, 60)')
+    db.close()
+
+
+def check_sqlite(db, known, folder):
+    """What other people's scripts rely on."""
+    with open(os.path.join(folder, 'model.json'), encoding='utf-8') as file:
+        facts = json.load(file)
+    assert dict(db.execute('select * from META_DATA_EXPORT'))['PRODUCT_NAME'] == 'stepagent'
+    assert db.execute('select utcEpochNs from TARGET_INFO_SESSION_START_TIME').fetchone() == (
+        facts['base_unix_ns'],)
+    steps = db.execute('select count(*) from STEPAGENT_STEP').fetchone()[0]
+    if 'NVTX_EVENTS' in known:
+        named = db.execute("select count(*) from NVTX_EVENTS join StringIds on id = textId where "
+                           "value glob 'ProfilerStep#[0-9]*'").fetchone()[0]
+        assert named == steps
+    for table, column in (('CUPTI_ACTIVITY_KIND_RUNTIME', 'globalTid'),
+                          ('CUPTI_ACTIVITY_KIND_KERNEL', 'globalPid')):
+        if table in known:
+            pids = {row[0] for row in db.execute(f'select ({column} >> 24) & 0xFFFFFF from {table}')}
+            assert pids <= {facts['pid'] & 0xFFFFFF}
+    for table, column in (('CUPTI_ACTIVITY_KIND_KERNEL', 'demangledName'),
+                          ('CUPTI_ACTIVITY_KIND_KERNEL', 'shortName'),
+                          ('CUPTI_ACTIVITY_KIND_RUNTIME', 'nameId'), ('NVTX_EVENTS', 'textId')):
+        if table in known:
+            missing = db.execute(f'select count(*) from {table} where {column} not in '
+                                 '(select id from StringIds)').fetchone()[0]
+            assert missing == 0, (table, column)
+
+
+def folded(folder, name):
+    total = 0
+    with open(os.path.join(folder, name), encoding='utf-8', newline='\n') as file:
+        for line in file.read().split('\n')[:-1]:
+            frames, value = line.rsplit(' ', 1)
+            assert frames and ';;' not in frames
+            total += int(value)
+    return total
+
+
+def compare(case, what, expected, got, problems):
+    for key in sorted(set(expected) | set(got), key=str):
+        if expected.get(key) != got.get(key):
+            problems.append(f'{case}: {what}: {key}: {got.get(key)}, the cycle has '
+                            f'{expected.get(key)}')
+
+
+def total(sums, kinds, index):
+    return sum(value[index] for key, value in sums.items() if key[0] in kinds)
+
+
+def check_case(case, folder, protoc, problems):
+    expected = model(folder)
+    in_chrome = expected
+    if case in WITHOUT_CHROME_STEPS:
+        in_chrome = {k: v for k, v in expected.items() if not k[3].startswith('ProfilerStep#')}
+    compare(case, 'chrome', in_chrome, added(chrome(folder)), problems)
+    compare(case, 'sqlite', expected, added(sqlite(folder)), problems)
+    trace = perfetto_reader.Trace(protoc, os.path.join(folder, 'trace.pftrace'))
+    compare(case, 'perfetto', expected, added(trace.sums()), problems)
+    device = ('kernel', 'memcpy', 'memset', 'graph')
+    for name, kinds, index in (('trace.folded', device, 1), ('trace.launches.folded', device, 0),
+                               ('trace.api_ns.folded', ('call',), 1)):
+        if folded(folder, name) != total(expected, kinds, index):
+            problems.append(f'{case}: {name}: {folded(folder, name)}, the cycle has '
+                            f'{total(expected, kinds, index)}')
+
+
+def check_same_bytes(first, second, problems):
+    for path in sorted(glob.glob(os.path.join(first, '*', '*'))):
+        other = os.path.join(second, os.path.relpath(path, first))
+        with open(path, 'rb') as a, open(other, 'rb') as b:
+            if a.read() != b.read():
+                problems.append(f'{path}: not the same bytes the second time')
+
+
+def official_schema(out, problems):
+    try:
+        from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+    except ImportError:
+        return print('skipped: the package perfetto is not installed')
+    for path in glob.glob(os.path.join(out, '*', 'trace.pftrace')):
+        with open(path, 'rb') as file:
+            trace = schema.Trace.FromString(file.read())
+        if not trace.packet:
+            problems.append(f'{path}: no packet by the official schema')
+    return print('read by the official schema too')
+
+
+def go_pprof(out, problems):
+    go = shutil.which('go')
+    if go is None:
+        return print('skipped: go is not installed')
+    for path in glob.glob(os.path.join(out, '*', 'trace.pb.gz')):
+        folder = os.path.dirname(path)
+        want = total(model(folder), ('kernel', 'memcpy', 'memset', 'graph'), 1)
+        done = subprocess.run([go, 'tool', 'pprof', '-raw', path], capture_output=True, text=True)
+        samples = done.stdout.split('Samples:')[-1].split('Locations')[0].splitlines()[2:]
+        got = sum(int(line.split()[1].rstrip(':')) for line in samples
+                  if re.match(r'\s*\d+\s+\d+\s', line))
+        if done.returncode != 0 or got != want:
+            problems.append(f'{path}: go tool pprof: {got}, the cycle has {want}: {done.stderr}')
+    return print('read by go tool pprof too')
+
+
+def main():
+    writer, protoc = sys.argv[1], sys.argv[2]
+    problems = []
+    with tempfile.TemporaryDirectory() as out:
+        first, second = os.path.join(out, 'first'), os.path.join(out, 'second')
+        for folder in (first, second):
+            subprocess.run([writer, folder], check=True)
+        check_same_bytes(first, second, problems)
+        cases = sorted(os.listdir(first))
+        for case in cases:
+            check_case(case, os.path.join(first, case), protoc, problems)
+        official_schema(first, problems)
+        go_pprof(first, problems)
+    print('\n'.join(problems[:40]) or f'{len(cases)} cycles agree in every format')
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
