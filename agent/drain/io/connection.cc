@@ -47,6 +47,7 @@ Connection::Orders Connection::TakeOrders() {
     version_ = state_->collector_version;
     address_ = state_->collector;
     state_->status.refusal.clear();
+    state_->status.failing_since_ns = 0;
   }
   Disconnect();
   stage_ = State::kClosed;
