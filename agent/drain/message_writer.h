@@ -1,5 +1,5 @@
 #pragma once
-// Small helpers over protozero's builders.
+// Small functions over protozero's builders.
 //
 // Purpose: fields that hold their default are left out, as proto3 writers do, so that libprotobuf
 // writes back the very same bytes; text is made valid UTF-8, because proto3 readers refuse a
