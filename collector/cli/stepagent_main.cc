@@ -9,6 +9,7 @@
 
 #include "collector/cli/arguments.h"
 #include "collector/cli/control_command.h"
+#include "collector/cli/convert.h"
 #include "collector/cli/report.h"
 #include "collector/cli/settings_document.h"
 #include "collector/cli/wait_command.h"
@@ -27,7 +28,8 @@ constexpr const char* kUsage =
     "  toggle [PID...]           start or stop, as the signal does\n"
     "  wait PATH|PID             return when all traces are written\n"
     "  report PATH...            the summary of a run, a session, a cycle or a trace\n"
-    "  convert, diff, doctor     come in a later version\n"
+    "  convert IN --to F -o OUT  a raw file, a cycle or a Kineto file as another format\n"
+    "  diff, doctor              come in a later version\n"
     "\n"
     "stepagent COMMAND --help says more; --version prints the version.\n";
 
@@ -38,7 +40,8 @@ int Dispatch(const std::string& command, int argc, char** argv) {
     return stepagent::cli::ControlMain(command, args, environ);
   if (command == "wait") return stepagent::cli::WaitMain(args, environ);
   if (command == "report") return stepagent::cli::ReportMain(argc - 1, argv + 1);
-  if (command == "convert" || command == "diff" || command == "doctor")
+  if (command == "convert") return stepagent::cli::ConvertMain(argc - 1, argv + 1);
+  if (command == "diff" || command == "doctor")
     return stepagent::cli::FailUsage(command + ": comes in a later version");
   if (command == "help-settings") {
     const bool as_markdown = args.size() == 1 && args[0] == "--markdown";

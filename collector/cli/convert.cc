@@ -1,0 +1,66 @@
+#include "collector/cli/convert.h"
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "collector/cli/arguments.h"
+#include "collector/cli/convert_output.h"
+#include "collector/cli/convert_source.h"
+#include "collector/writers/writer.h"
+
+namespace stepagent::cli {
+namespace {
+
+constexpr int kProblems = 1, kUnreadable = 3;
+
+void Say(const std::string& line) {
+  std::fprintf(stderr, "stepagent: convert: %s\n", line.c_str());
+}
+
+int Convert(const std::string& in, const std::string& format, const std::string& out) {
+  ConvertOutput output(format, out);
+  const ConvertReport report =
+      ReadForConvert(in, [&](model::Cycle cycle) { output.Take(std::move(cycle)); });
+  output.Finish();
+  for (const std::string& file : output.files()) std::printf("%s\n", file.c_str());
+  for (const std::string& line : report.problems) Say(line);
+  if (!output.error().empty()) Say(output.error());
+  if (!report.error.empty()) {
+    Say(report.error);
+    return kUnreadable;
+  }
+  return report.problems.empty() && output.error().empty() ? 0 : kProblems;
+}
+
+}  // namespace
+
+int ConvertMain(int argc, char** argv) {
+  CLI::App app("A raw file, a session, a cycle or a Kineto file as another format.",
+               "stepagent convert");
+  std::string in, format, out;
+  std::vector<std::string> formats;
+  for (const std::string_view known : writers::KnownFormats()) formats.emplace_back(known);
+  app.add_option("in", in, "raw.steps, a session, a cycle or a Kineto file")->required();
+  app.add_option("--to", format, "The format")->required()->check(CLI::IsMember(formats));
+  app.add_option("-o,--out", out, "The file; a folder where there are several cycles")->required();
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::optional<int> status = ParseArguments(&app, words)) return *status;
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(out, error);
+  if (!is_folder && std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
+    return FailUsage("convert: -o " + out + " exists already; nothing is replaced");
+  }
+  try {
+    return Convert(in, format, out);
+  } catch (const std::exception& problem) {
+    Say(std::string("not readable: ") + problem.what());
+    return kUnreadable;
+  }
+}
+
+}  // namespace stepagent::cli

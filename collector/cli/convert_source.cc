@@ -1,0 +1,91 @@
+#include "collector/cli/convert_source.h"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "collector/analysis/kineto_reader.h"
+#include "collector/spool/names.h"
+#include "collector/spool/recover.h"
+
+namespace stepagent::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using OnCycle = std::function<void(model::Cycle)>;
+
+bool Exists(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// `only`: the name of the one cycle folder that is wanted; empty takes all.
+void ReadRaw(const std::string& path, const std::string& only, const OnCycle& on_cycle,
+             ConvertReport* out) {
+  spool::RawReport report;
+  size_t found = 0;
+  out->error = spool::ReadCycles(
+      path,
+      [&](model::Cycle cycle) {
+        if (!only.empty() && spool::CycleName(cycle.index) != only) return;
+        ++found;
+        on_cycle(std::move(cycle));
+      },
+      &report);
+  if (!out->error.empty()) return;
+  if (report.damaged_frames > 0) {
+    out->problems.push_back(path + ": " + std::to_string(report.damaged_frames) +
+                            " damaged frames");
+  }
+  if (report.cut_bytes > 0) {
+    out->problems.push_back(path + ": " + std::to_string(report.cut_bytes) +
+                            " bytes after the last whole frame are lost");
+  }
+  if (found == 0) {
+    out->problems.push_back(path + (only.empty() ? ": no step was recorded" : ": has no " + only));
+  }
+}
+
+void ReadKineto(const std::string& path, const OnCycle& on_cycle, ConvertReport* out) {
+  analysis::KinetoReadResult read = analysis::ReadKinetoFile(path);
+  if (!read.ok) {
+    out->error = read.error;
+    return;
+  }
+  out->problems = read.problems;
+  on_cycle(std::move(read.cycle));
+}
+
+void ReadFolder(fs::path path, const OnCycle& on_cycle, ConvertReport* out) {
+  if (!path.has_filename()) path = path.parent_path();  // a slash at the end
+  const fs::path own = path / spool::kRawName, parent = path.parent_path() / spool::kRawName;
+  const std::string name = path.filename().string();
+  if (Exists(own)) return ReadRaw(own.string(), "", on_cycle, out);
+  if (name.starts_with("cycle-") && Exists(parent)) {
+    return ReadRaw(parent.string(), name, on_cycle, out);
+  }
+  out->error = path.string() + ": is no session or cycle; name one of OUT/<run>/sessions/";
+}
+
+}  // namespace
+
+ConvertReport ReadForConvert(const std::string& path, const OnCycle& on_cycle) {
+  ConvertReport out;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    out.error = path + ": " + (error ? error.message() : "No such file or directory");
+  } else if (fs::is_directory(status)) {
+    ReadFolder(path, on_cycle, &out);
+  } else {
+    std::ifstream file(path, std::ios::binary);
+    const int first = file.get();
+    // gzip, or JSON's first byte (a byte order mark or a blank may come before it).
+    const bool is_json = first == 0x1f || first == '{' || first == '[' || first == ' ' ||
+                         first == '\n' || first == 0xEF;
+    is_json ? ReadKineto(path, on_cycle, &out) : ReadRaw(path, "", on_cycle, &out);
+  }
+  return out;
+}
+
+}  // namespace stepagent::cli
