@@ -1,0 +1,3 @@
+#!/bin/sh
+# The tests' interpreter, which has pip, else the one that is found first.
+exec "${STEPAGENT_TEST_PYTHON:-python3}" "$@"
