@@ -170,7 +170,10 @@ void KinetoCycle::Add(const KinetoEvent& event) {
     return;
   }
   if (event.ph != "X") return;
-  if (!event.has_ts || !event.has_dur || event.dur_ns < 0) {
+  // 2^62 ns is the year 2116, 2^50 are 13 days: beyond them, begins and sums leave 64 bits.
+  constexpr int64_t kLastNs = int64_t{1} << 62, kLongestNs = int64_t{1} << 50;
+  if (!event.has_ts || !event.has_dur || event.ts_ns > kLastNs || event.ts_ns < -kLastNs ||
+      event.dur_ns < 0 || event.dur_ns > kLongestNs) {
     ++unusable_rows_;
   } else if (is_device) {
     AddDevice(event, cat);

@@ -2,10 +2,12 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <istream>
+#include <limits>
 #include <memory>
 #include <streambuf>
 
@@ -40,22 +42,32 @@ class GzipInput final : public std::streambuf {
   bool is_damaged_ = false;
 };
 
+// A foreign file may hold any number: what no clock can mean is cut to this, and refused as a time.
+constexpr int64_t kMostMicros = std::numeric_limits<int64_t>::max() / 1000 - 1;
+
+int64_t Bounded(double value) {
+  constexpr double kMost = 9.2e18;
+  return value >= -kMost && value <= kMost ? static_cast<int64_t>(value)
+                                           : std::numeric_limits<int64_t>::max();
+}
+int64_t ToNs(int64_t micros) { return std::clamp(micros, -kMostMicros, kMostMicros) * 1000; }
+
 // Microseconds as written, without the detour over a double: whole digits and up to three decimals.
 int64_t MicrosToNs(std::string_view text) {
   double value = 0;
   if (text.find_first_of("eE") != std::string_view::npos) {
     std::from_chars(text.data(), text.data() + text.size(), value);
-    return static_cast<int64_t>(value * 1000);
+    return Bounded(value * 1000);
   }
   const size_t point = text.find('.');
   int64_t whole = 0;
   std::from_chars(text.data(), text.data() + std::min(point, text.size()), whole);
-  if (point == std::string_view::npos) return whole * 1000;
+  if (point == std::string_view::npos) return ToNs(whole);
   std::string decimals(text.substr(point + 1, 3));
   decimals.resize(3, '0');
   int64_t rest = 0;
   std::from_chars(decimals.data(), decimals.data() + decimals.size(), rest);
-  return whole * 1000 + (text.starts_with('-') ? -rest : rest);
+  return ToNs(whole) + (text.starts_with('-') ? -rest : rest);
 }
 
 // One pass over the document. Only what a report needs is kept; an event lives until its brace.
@@ -64,12 +76,12 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
   bool binary(binary_t&) override { return true; }
-  bool number_integer(number_integer_t v) override { return Number(v, v * 1000); }
+  bool number_integer(number_integer_t v) override { return Number(v, ToNs(v)); }
   bool number_unsigned(number_unsigned_t v) override {
-    return Number(static_cast<int64_t>(v), static_cast<int64_t>(v) * 1000);
+    return Number(static_cast<int64_t>(v), ToNs(static_cast<int64_t>(v)));
   }
   bool number_float(number_float_t v, const string_t& text) override {
-    return Number(static_cast<int64_t>(v), MicrosToNs(text));
+    return Number(Bounded(v), MicrosToNs(text));
   }
   bool string(string_t& v) override;
   bool key(string_t& v) override;

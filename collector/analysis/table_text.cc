@@ -26,101 +26,73 @@ struct Table {
   const char* key;      // in the summary
   const char* title;    // what, and what the figures are shares or sums of
   const char* sort;     // default column
-  std::vector<Column> columns;
+  std::span<const Column> columns;
 };
 
-const std::vector<Table>& Tables() {
-  static const std::vector<Table> tables = {
-      {"kernel",
-       "kernels",
-       "Kernels (share: time with one of them running, of all busy time)",
-       "total_ns",
-       {{"kernel", "name", Show::kText},
-        {"count", "count", Show::kCount},
-        {"total", "total_ns", Show::kTime},
-        {"mean", "mean_ns", Show::kTime},
-        {"min", "min_ns", Show::kTime},
-        {"max", "max_ns", Show::kTime},
-        {"of busy", "share_of_busy", Show::kShare}}},
-      {"range",
-       "ranges",
-       "Ranges (total: sum of host durations; device: union of work launched inside)",
-       "total_ns",
-       {{"range", "name", Show::kText},
-        {"domain", "domain", Show::kText},
-        {"count", "count", Show::kCount},
-        {"total", "total_ns", Show::kTime},
-        {"self", "self_ns", Show::kTime},
-        {"launch", "launch_ns", Show::kTime},
-        {"wait", "wait_ns", Show::kTime},
-        {"other", "other_ns", Show::kTime},
-        {"device", "device_ns", Show::kTime}}},
-      {"call",
-       "calls",
-       "Calls (sums of host time over all threads)",
-       "total_ns",
-       {{"call", "name", Show::kText},
-        {"domain", "domain", Show::kText},
-        {"count", "count", Show::kCount},
-        {"total", "total_ns", Show::kTime},
-        {"mean", "mean_ns", Show::kTime},
-        {"min", "min_ns", Show::kTime},
-        {"max", "max_ns", Show::kTime}}},
-      {"wait",
-       "waits",
-       "Waits (host time in synchronising calls, summed over threads)",
-       "total_ns",
-       {{"call", "name", Show::kText},
-        {"count", "count", Show::kCount},
-        {"total", "total_ns", Show::kTime}}},
-      {"copy",
-       "copies",
-       "Copies (total: sum of device durations; rate: bytes over that)",
-       "total_ns",
-       {{"direction", "direction", Show::kText},
-        {"from", "source", Show::kText},
-        {"to", "target", Show::kText},
-        {"count", "count", Show::kCount},
-        {"bytes", "bytes", Show::kBytes},
-        {"total", "total_ns", Show::kTime},
-        {"rate", "", Show::kRate}}},
-      {"stream",
-       "streams",
-       "Streams (busy: union of the stream's work)",
-       "total_ns",
-       {{"stream", "name", Show::kText},
-        {"kernels", "kernels", Show::kCount},
-        {"copies", "copies", Show::kCount},
-        {"sets", "sets", Show::kCount},
-        {"graphs", "graph_launches", Show::kCount},
-        {"busy", "total_ns", Show::kTime}}},
-      {"thread",
-       "threads",
-       "Threads (host time in calls)",
-       "total_ns",
-       {{"thread", "name", Show::kText},
-        {"tid", "tid", Show::kCount},
-        {"calls", "count", Show::kCount},
-        {"ranges", "ranges", Show::kCount},
-        {"launching", "launch_ns", Show::kTime},
-        {"waiting", "wait_ns", Show::kTime}}},
-      {"step",
-       "steps",
-       "Steps (wall: host time; device: union of the work the step launched)",
-       "",
-       {{"step", "index", Show::kCount},
-        {"wall", "wall_ns", Show::kTime},
-        {"device", "device_ns", Show::kTime},
-        {"launches", "launches", Show::kCount},
-        {"kernels", "kernels", Show::kCount},
-        {"copies", "copies", Show::kCount},
-        {"", "flags", Show::kText}}},
-  };
-  return tables;
-}
+constexpr Column kKernelColumns[] = {{"kernel", "name", Show::kText},
+                                     {"count", "count", Show::kCount},
+                                     {"total", "total_ns", Show::kTime},
+                                     {"mean", "mean_ns", Show::kTime},
+                                     {"min", "min_ns", Show::kTime},
+                                     {"max", "max_ns", Show::kTime},
+                                     {"of busy", "share_of_busy", Show::kShare}};
+constexpr Column kRangeColumns[] = {
+    {"range", "name", Show::kText},      {"domain", "domain", Show::kText},
+    {"count", "count", Show::kCount},    {"total", "total_ns", Show::kTime},
+    {"self", "self_ns", Show::kTime},    {"launch", "launch_ns", Show::kTime},
+    {"wait", "wait_ns", Show::kTime},    {"other", "other_ns", Show::kTime},
+    {"device", "device_ns", Show::kTime}};
+constexpr Column kCallColumns[] = {
+    {"call", "name", Show::kText},    {"domain", "domain", Show::kText},
+    {"count", "count", Show::kCount}, {"total", "total_ns", Show::kTime},
+    {"mean", "mean_ns", Show::kTime}, {"min", "min_ns", Show::kTime},
+    {"max", "max_ns", Show::kTime}};
+constexpr Column kWaitColumns[] = {{"call", "name", Show::kText},
+                                   {"count", "count", Show::kCount},
+                                   {"total", "total_ns", Show::kTime}};
+constexpr Column kCopyColumns[] = {{"direction", "direction", Show::kText},
+                                   {"from", "source", Show::kText},
+                                   {"to", "target", Show::kText},
+                                   {"count", "count", Show::kCount},
+                                   {"bytes", "bytes", Show::kBytes},
+                                   {"total", "total_ns", Show::kTime},
+                                   {"rate", "", Show::kRate}};
+constexpr Column kStreamColumns[] = {{"stream", "name", Show::kText},
+                                     {"kernels", "kernels", Show::kCount},
+                                     {"copies", "copies", Show::kCount},
+                                     {"sets", "sets", Show::kCount},
+                                     {"graphs", "graph_launches", Show::kCount},
+                                     {"busy", "total_ns", Show::kTime}};
+constexpr Column kThreadColumns[] = {
+    {"thread", "name", Show::kText},         {"tid", "tid", Show::kCount},
+    {"calls", "count", Show::kCount},        {"ranges", "ranges", Show::kCount},
+    {"launching", "launch_ns", Show::kTime}, {"waiting", "wait_ns", Show::kTime}};
+constexpr Column kStepColumns[] = {{"step", "index", Show::kCount},
+                                   {"wall", "wall_ns", Show::kTime},
+                                   {"device", "device_ns", Show::kTime},
+                                   {"launches", "launches", Show::kCount},
+                                   {"kernels", "kernels", Show::kCount},
+                                   {"copies", "copies", Show::kCount},
+                                   {"", "flags", Show::kText}};
+constexpr Table kTables[] = {
+    {"kernel", "kernels", "Kernels (share: time with one of them running, of all busy time)",
+     "total_ns", kKernelColumns},
+    {"range", "ranges",
+     "Ranges (total: sum of host durations; device: union of work launched inside)", "total_ns",
+     kRangeColumns},
+    {"call", "calls", "Calls (sums of host time over all threads)", "total_ns", kCallColumns},
+    {"wait", "waits", "Waits (host time in synchronising calls, summed over threads)", "total_ns",
+     kWaitColumns},
+    {"copy", "copies", "Copies (total: sum of device durations; rate: bytes over that)", "total_ns",
+     kCopyColumns},
+    {"stream", "streams", "Streams (busy: union of the stream's work)", "total_ns", kStreamColumns},
+    {"thread", "threads", "Threads (host time in calls)", "total_ns", kThreadColumns},
+    {"step", "steps", "Steps (wall: host time; device: union of the work the step launched)", "",
+     kStepColumns},
+};
 
 const Table* Find(std::string_view by) {
-  for (const Table& table : Tables()) {
+  for (const Table& table : kTables) {
     if (table.by == by) return &table;
   }
   return nullptr;
@@ -243,7 +215,7 @@ std::vector<Column> UsefulColumns(const Table& table, const std::vector<const Js
 const std::vector<std::string_view>& KnownTables() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> out;
-    for (const Table& table : Tables()) out.push_back(table.by);
+    for (const Table& table : kTables) out.push_back(table.by);
     return out;
   }();
   return names;

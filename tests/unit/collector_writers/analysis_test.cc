@@ -275,6 +275,31 @@ TEST(KinetoReader, OurOwnFileGivesTheSameFigures) {
   }
 }
 
+// Numbers no clock and no device can mean: counted or cut, never undefined.
+TEST(KinetoReader, AbsurdNumbersAreSetAside) {
+  const Folder folder;
+  std::string rows;
+  for (const char* number : {"1e300", "-1e300", "18446744073709551615", "9223372036854775807.999",
+                             "-9223372036854775808", "1e-300"}) {
+    for (const char* form : {"\"ts\":%,\"dur\":1", "\"ts\":1,\"dur\":%", "\"ts\":%,\"dur\":%"}) {
+      std::string row = form;
+      for (size_t at; (at = row.find('%')) != std::string::npos;) row.replace(at, 1, number);
+      for (const char* cat : {"kernel", "cuda_runtime", "user_annotation"}) {
+        rows += (rows.empty() ? "" : ",") + std::string("{\"ph\":\"X\",\"cat\":\"") + cat +
+                "\",\"name\":\"n\",\"pid\":" + number + ",\"tid\":" + number + "," + row +
+                ",\"args\":{\"stream\":7,\"device\":0,\"correlation\":" + number + ",\"grid\":[" +
+                number + ",1,1]}}";
+      }
+    }
+  }
+  std::ofstream(folder / "a.json")
+      << "{\"baseTimeNanoseconds\":18446744073709551615,\"traceEvents\":[" << rows << "]}";
+  const KinetoReadResult read = ReadKinetoFile(folder / "a.json");
+  ASSERT_TRUE(read.ok) << read.error;
+  EXPECT_EQ(read.problems.size(), 1U);
+  EXPECT_FALSE(RenderSummaryText(read.cycle, 0).empty());
+}
+
 TEST(KinetoReader, DamagedAndForeignFilesAreSaidSo) {
   const Folder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
