@@ -143,7 +143,7 @@ void Decoder::AddCalls(const v1::Calls& c) {
   DeltaColumn begin(c.begin_delta(), n), correlation(c.correlation_delta(), n);
   for (uint32_t i = 0; i < n; ++i) {
     Call call;
-    call.begin_ns = begin.Next(i);
+    call.begin_ns = ClampTime(begin.Next(i));
     call.end_ns = EndOf(call.begin_ns, duration[i]);
     call.correlation = static_cast<uint32_t>(correlation.Next(i));
     call.name = dict_.String(name[i]);
@@ -255,7 +255,7 @@ void Decoder::AddSyncs(const v1::Syncs& c) {
   DeltaColumn start(c.device_start_delta(), n), correlation(c.correlation_delta(), n);
   for (uint32_t i = 0; i < n; ++i) {
     Sync item;
-    item.begin_ns = start.Next(i);
+    item.begin_ns = ClampTime(start.Next(i));
     item.end_ns = EndOf(item.begin_ns, duration[i]);
     item.correlation = static_cast<uint32_t>(correlation.Next(i));
     item.type = static_cast<uint8_t>(type[i]);
@@ -299,7 +299,7 @@ void Decoder::AddRanges(const v1::Ranges& r) {
   DeltaColumn at(r.host_delta(), n);
   for (uint32_t i = 0; i < n; ++i) {
     Range entry;
-    entry.begin_ns = at.Next(i);
+    entry.begin_ns = ClampTime(at.Next(i));
     entry.name = dict_.String(name[i]);
     entry.domain = dict_.String(domain[i]);
     entry.category = category[i];
@@ -317,7 +317,7 @@ void Decoder::AddOverheads(const v1::Overheads& o) {
   const Column duration(o.duration_ns(), n);
   DeltaColumn start(o.device_start_delta(), n);
   for (uint32_t i = 0; i < n; ++i) {
-    const TimeNs begin = start.Next(i);
+    const TimeNs begin = ClampTime(start.Next(i));
     out_.overheads.push_back(Overhead{
         .begin_ns = begin, .end_ns = EndOf(begin, duration[i]), .kind = kind[i], .tid = tid[i]});
   }
@@ -332,7 +332,7 @@ void Decoder::AddMemories(const v1::Memories& m) {
   DeltaColumn at(m.device_stamp_delta(), n), correlation(m.correlation_delta(), n);
   for (uint32_t i = 0; i < n; ++i) {
     MemoryEvent event;
-    event.at_ns = at.Next(i);
+    event.at_ns = ClampTime(at.Next(i));
     event.address = address[i];
     event.bytes = bytes[i];
     event.operation = operation[i];

@@ -4,6 +4,7 @@
 
 #include "collector/model/balance.h"
 #include "collector/model/builder_impl.h"
+#include "collector/model/decode_columns.h"
 
 namespace stepagent::model {
 
@@ -15,8 +16,8 @@ void CycleBuilder::Update(const v1::Hello& hello) { impl_->Greet(hello); }
 void CycleBuilder::Add(const v1::Batch& batch) {
   Impl& s = *impl_;
   if (!s.sequences.Accept(batch.sequence())) return;
-  s.last_host_ns = std::max<TimeNs>(s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(
-                                                        batch.host_ns(), INT64_MAX)));
+  s.last_host_ns = std::max(
+      s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
   s.Surroundings(batch);
   const uint64_t before = s.records.Count();
   DecodeRecords(batch, {.dictionary = &s.dictionary,
@@ -29,7 +30,7 @@ void CycleBuilder::Add(const v1::Batch& batch) {
                       batch.kernels().count() > 0 || batch.memcpys().count() > 0 ||
                       batch.memsets().count() > 0 || batch.graph_launches().count() > 0;
   s.Steps(batch.steps());
-  if (batch.has_losses()) s.Losses(batch.losses());
+  if (batch.has_losses()) s.Losses(batch.losses(), batch.sequence());
   s.Events(batch);
   s.LetWarmupGo();
 }
@@ -38,7 +39,7 @@ void CycleBuilder::Add(const v1::Goodbye& goodbye) {
   Impl& s = *impl_;
   s.goodbye = goodbye.ended().empty() ? "exit" : goodbye.ended();
   if (goodbye.last_sequence() != 0) s.sequences.Expect(goodbye.last_sequence());
-  if (goodbye.has_losses()) s.Losses(goodbye.losses());
+  if (goodbye.has_losses()) s.Losses(goodbye.losses(), UINT64_MAX);
 }
 
 std::optional<TimeNs> CycleBuilder::Impl::LaterFrom(uint32_t cycle) const {

@@ -14,6 +14,7 @@
 #include "collector/model/batch_decoder.h"
 #include "collector/model/builder.h"
 #include "collector/model/cycle_assembly.h"
+#include "collector/model/decode_columns.h"
 #include "collector/model/sequence_tracker.h"
 #include "collector/model/session_info.h"
 
@@ -24,14 +25,15 @@ inline constexpr size_t kMaxGhosts = 1 << 22;
 
 struct CycleBuilder::Impl {
   explicit Impl(const v1::Hello& hello)
-      : clock(hello.clock().base_unix_ns()), ranges(&records.ranges) {
+      : clock(ClampTime(hello.clock().base_unix_ns())), ranges(&records.ranges) {
     Greet(hello);
   }
 
   void Greet(const v1::Hello& hello);
   void Events(const v1::Batch& batch);
   void Steps(const v1::Steps& steps);
-  void Losses(const v1::LossReport& losses);
+  // `order`: the batch's sequence; an older report that comes late changes nothing.
+  void Losses(const v1::LossReport& losses, uint64_t order);
   void Surroundings(const v1::Batch& batch);
   void LetWarmupGo();
   LossTotals CurrentLosses() const;
@@ -60,6 +62,7 @@ struct CycleBuilder::Impl {
   SequenceTracker sequences;
   Counts received{}, bad_sections{}, agent_dropped{}, agent_invalid{}, agent_sent{};
   std::array<bool, kActivityCount> unknown_drops{};
+  uint64_t losses_order = 0;
   LossTotals accounted;                // losses that earlier cycles carry
   std::optional<Gpu> last_gpu;
   std::vector<StepDuration> seen_steps;

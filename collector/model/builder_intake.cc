@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "collector/model/builder_impl.h"
+#include "collector/model/decode_columns.h"
 
 namespace stepagent::model {
 namespace {
@@ -65,7 +66,7 @@ void CycleBuilder::Impl::Surroundings(const v1::Batch& batch) {
   const auto& samples = batch.clock_samples();
   const int n = std::min(samples.host_ns_size(), samples.real_ns_size());
   for (int i = 0; i < n; ++i) {
-    clock.Add(samples.host_ns(i), samples.real_ns(i),
+    clock.Add(ClampTime(samples.host_ns(i)), ClampTime(samples.real_ns(i)),
               i < samples.bracket_ns_size() ? samples.bracket_ns(i) : 0);
     has_clock_samples = true;
   }
@@ -76,7 +77,8 @@ void CycleBuilder::Impl::Steps(const v1::Steps& w) {
   const auto value = [](const auto& column, int i) { return i < column.size() ? column[i] : 0; };
   for (int i = 0; i < n; ++i) {
     const auto cycle = static_cast<uint32_t>(value(w.cycle(), i));
-    const TimeNs begin = w.begin_ns(i), end = std::max<TimeNs>(value(w.end_ns(), i), 0);
+    const TimeNs begin = ClampTime(w.begin_ns(i));
+    const TimeNs end = std::max<TimeNs>(ClampTime(value(w.end_ns(), i)), 0);
     if (last_done && cycle <= *last_done) continue;
     const bool is_active = value(w.phase(), i) == v1::PHASE_ACTIVE;
     if (end >= begin && end != 0) {
@@ -102,16 +104,17 @@ void CycleBuilder::Impl::Steps(const v1::Steps& w) {
   }
 }
 
-void CycleBuilder::Impl::Losses(const v1::LossReport& losses) {
+void CycleBuilder::Impl::Losses(const v1::LossReport& losses, uint64_t order) {
+  if (order < losses_order) return;
+  losses_order = order;
   for (const auto& k : losses.kinds()) {
     const auto i = static_cast<size_t>(k.activity());
     if (i >= kActivityCount) continue;  // 0: drops of which CUPTI does not say the kind
-    // Running totals: an older report that comes late changes nothing.
     const uint64_t dropped = k.dropped_ring_full() + k.dropped_no_ring() + k.dropped_uplink() +
                              k.dropped_cupti() + k.dropped_limit();
-    agent_dropped[i] = std::max(agent_dropped[i], dropped);
-    agent_invalid[i] = std::max(agent_invalid[i], k.invalid());
-    agent_sent[i] = std::max(agent_sent[i], k.sent());
+    agent_dropped[i] = dropped;
+    agent_invalid[i] = k.invalid();
+    agent_sent[i] = k.sent();  // shrinks when a batch could not be sent after all
     unknown_drops[i] = unknown_drops[i] || k.cupti_count_unknown();
   }
 }
@@ -145,22 +148,22 @@ void CycleBuilder::Impl::Events(const v1::Batch& batch) {
     PendingCycle& p = At(event.cycle());
     switch (event.kind()) {
       case v1::CycleEvent::WARMUP_BEGIN:
-        p.warmup_begin = event.host_ns();
+        p.warmup_begin = ClampTime(event.host_ns());
         break;
       case v1::CycleEvent::ARMED:
-        p.armed = event.host_ns();
+        p.armed = ClampTime(event.host_ns());
         break;
       case v1::CycleEvent::ACTIVE_BEGIN:
         if (!p.active_begin) ++cycles_begun;
-        p.active_begin = event.host_ns();
+        p.active_begin = ClampTime(event.host_ns());
         break;
       case v1::CycleEvent::ACTIVE_END:
-        p.active_end = event.host_ns();
+        p.active_end = ClampTime(event.host_ns());
         p.ended = event.ended();
         p.reason = event.reason();
         break;
       case v1::CycleEvent::CLOSED:
-        p.closed = event.host_ns();
+        p.closed = ClampTime(event.host_ns());
         p.losses = CurrentLosses();
         break;
       case v1::CycleEvent::CANCELLED:

@@ -16,6 +16,7 @@ namespace stepagent::model {
 
 class ClockMap {
  public:
+  // `base_unix_ns`: CLOCK_REALTIME at session clock 0.
   explicit ClockMap(int64_t base_unix_ns) : base_unix_ns_(base_unix_ns) {}
 
   void Add(TimeNs host_ns, int64_t real_ns, uint32_t bracket_ns);

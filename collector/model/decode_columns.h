@@ -12,6 +12,13 @@
 
 namespace stepagent::model {
 
+// Times beyond these are nobody's clock (years 1966 and 2103); within them, differences and sums of two
+// cannot overflow.
+inline constexpr TimeNs kEarliestNs = -100'000'000'000'000'000;
+inline constexpr TimeNs kLatestNs = 4'200'000'000'000'000'000;
+
+inline TimeNs ClampTime(int64_t ns) { return std::clamp<int64_t>(ns, kEarliestNs, kLatestNs); }
+
 // A column that is absent or of the wrong length reads as zeros.
 template <typename T>
 class Column {
@@ -42,9 +49,7 @@ class DeltaColumn {
 
 // End of an interval without signed overflow.
 inline TimeNs EndOf(TimeNs begin, uint64_t duration) {
-  constexpr uint64_t kLongest = uint64_t{1} << 62;
-  const uint64_t end = static_cast<uint64_t>(begin) + std::min(duration, kLongest);
-  return begin > 0 && static_cast<int64_t>(end) < begin ? begin : static_cast<int64_t>(end);
+  return begin + static_cast<TimeNs>(std::min<uint64_t>(duration, kLatestNs));
 }
 
 // What every section of device work has.
@@ -74,7 +79,7 @@ inline bool IsInvalid(uint32_t flags) {
 
 template <typename Section>
 uint32_t DeviceColumns<Section>::Fill(uint32_t i, DeviceItem* item) {
-  item->begin_ns = start_.Next(i);
+  item->begin_ns = ClampTime(start_.Next(i));
   item->end_ns = EndOf(item->begin_ns, duration_[i]);
   item->correlation = static_cast<uint32_t>(correlation_.Next(i));
   item->graph_id = graph_[i];

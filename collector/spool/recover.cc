@@ -81,6 +81,24 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
   }
 }
 
+std::string CurrentSessionDir(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || IsRealFolder(path)) return path;
+  const std::string folder = path.substr(0, slash), name = path.substr(slash + 1);
+  // The last two words of the name: <pid>_<8 hex>.
+  const size_t hex = name.rfind('_');
+  if (hex == std::string::npos || hex == 0) return path;
+  const size_t pid = name.rfind('_', hex - 1);
+  if (pid == std::string::npos) return path;
+  const std::string tail = name.substr(pid);
+  for (const std::string& other : RealFoldersIn(folder)) {
+    const bool is_same = other.size() > tail.size() &&
+                         other.compare(other.size() - tail.size(), tail.size(), tail) == 0;
+    if (is_same) return folder + "/" + other;
+  }
+  return path;
+}
+
 RecoverReport RecoverAll(const std::string& path, Living living) {
   RecoverReport report;
   const std::string root = path.size() > 1 && path.back() == '/' ? path.substr(0, path.size() - 1)

@@ -26,6 +26,10 @@ struct RecoverReport {
 // A session whose process lives on this host may come back to the next collector.
 enum class Living : uint8_t { kFinishToo, kLeaveAlone };
 
+// A session's folder is renamed once when its rank is numbered (contract: by device, then pid). Where
+// `path` is gone, its sibling of the same process and session; else `path` itself.
+[[nodiscard]] std::string CurrentSessionDir(const std::string& path);
+
 // OUT/<run>/sessions/<session>.
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report);
 // A session, a run, or OUT with all its runs.

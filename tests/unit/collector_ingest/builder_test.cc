@@ -499,6 +499,36 @@ TEST(CycleBuilder, HostileCountsAreRefusedNotBelieved) {
   EXPECT_EQ(cycles[0].calls.size(), 1U);
 }
 
+// Bytes with a right checksum and wrong content: whatever parses is taken without harm.
+TEST(CycleBuilder, MutatedBatchesDoNoHarm) {
+  BatchFactory agent;
+  agent.Range(v1::RANGE_START, "io", 100 * kMs + 10, 77, 3);
+  agent.Copy({.begin = 100 * kMs + 5, .correlation = 2});
+  agent.Set({.begin = 100 * kMs + 5, .correlation = 3});
+  agent.Device(0, 1);
+  agent.WholeCycle(0, 4, 2, 100 * kMs, 1);
+  const std::string good = agent.Take(200 * kMs).SerializeAsString();
+  uint64_t random = 73962769;
+  const auto next = [&random] {
+    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+    return random >> 33;
+  };
+  size_t parsed = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = good;
+    for (uint64_t i = 0; i <= next() % 8; ++i) {
+      bytes[next() % bytes.size()] = static_cast<char>(next());
+    }
+    v1::Batch batch;
+    if (!batch.ParseFromString(bytes)) continue;
+    ++parsed;
+    CycleBuilder builder(agent.Hello());
+    builder.Add(batch);
+    for (const Cycle& cycle : builder.TakeRemaining()) ExpectBalanced(cycle);
+  }
+  EXPECT_GT(parsed, 500U);
+}
+
 TEST(CycleBuilder, LongWarmupDoesNotFillMemory) {
   BatchFactory agent;
   CycleBuilder builder(agent.Hello());

@@ -216,6 +216,8 @@ TEST(Pipeline, RanksNobodySetAreNumberedByDeviceThenPid) {
     EXPECT_EQ(manifest["session"]["rank"], all[i].want);
     EXPECT_EQ(manifest["session"]["rank_source"], "assigned");
     EXPECT_EQ(RankInName(dir), all[i].want);
+    const std::string stale = std::regex_replace(dir, std::regex("_rank[0-9]+_"), "_rank9_");
+    EXPECT_EQ(spool::CurrentSessionDir(stale), dir);
   }
   EXPECT_EQ(FilesBelow(agents[0].pipeline->run().path + "/traces/cycle-0000").size(), 3U);
 }
