@@ -126,7 +126,8 @@ static void FinaliseCupti(const char* name) {
     printf("finalise: no %s\n", name);
     return;
   }
-#define SYMBOL(function) __typeof__(&function) function##_ = (__typeof__(&function))dlsym(library, #function)
+#define SYMBOL(function) \
+  __typeof__(&function) function##_ = (__typeof__(&function))dlsym(library, #function)
   SYMBOL(cuptiSubscribe);
   SYMBOL(cuptiUnsubscribe);
   SYMBOL(cuptiFinalize);
