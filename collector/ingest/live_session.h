@@ -31,6 +31,12 @@ struct LiveSession {
   LiveSession(Strand frames_strand, Strand files_strand)
       : frames(std::move(frames_strand)), files(std::move(files_strand)) {}
 
+  // Whom to tell now. None while the session is being opened: then there is no pipeline yet, the
+  // agent awaits its Welcome first, and a raw file being replayed may already finish cycles.
+  [[nodiscard]] std::shared_ptr<AgentSession> WelcomedConnection() const {
+    return state == State::kOpening ? nullptr : connection.lock();
+  }
+
   std::string id;
   State state = State::kOpening;
   Strand frames, files;

@@ -208,7 +208,7 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
     asio::post(io, [this, weak, written] {
       const Session s = weak.lock();
       if (!s) return;
-      const Connection connection = s->connection.lock();
+      const Connection connection = s->WelcomedConnection();
       if (connection) {
         connection->Send(proto::FrameType::kWritten, written.SerializeAsString());
         if (HasRoom(*s)) connection->Resume();
@@ -222,7 +222,7 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
       const Session s = weak.lock();
       if (!s) return;
       s->throttle = throttle;
-      const Connection connection = s->connection.lock();
+      const Connection connection = s->WelcomedConnection();
       if (connection) {
         connection->Send(proto::FrameType::kThrottle, throttle.SerializeAsString());
       }
