@@ -80,8 +80,9 @@ class CollectorTest(AgentTest):
     def start_collector(self, address=None, out=None, **options):
         address = address or self.socket
         process = self.start_app([harness.STEPCOLLECTOR, '--socket', address, '--out',
-                                  out or self.out, '--log', 'debug'], harness.clean_environment(),
-                                 stderr=subprocess.DEVNULL, **options)
+                                  out or self.out, '--log', 'info'], harness.clean_environment(),
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 **options)
         harness.eventually(lambda: process.poll() is not None or listens(address), 'listening')
         return process
 
