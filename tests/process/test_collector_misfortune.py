@@ -1,0 +1,222 @@
+"""The collector stopped, killed, restarted, out of disk, in a bad place; the application unharmed.
+
+Field-log cases: B079 B080 B085 B095 B098 B099 B100 B146.
+"""
+import glob
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import unittest
+
+import harness
+from collector_case import CollectorTest, STEP
+from harness import app
+
+KILLS = int(os.environ.get('STEPAGENT_TEST_KILLS', '20'))
+SEED = int(os.environ.get('STEPAGENT_TEST_SEED', '20261129'))
+
+
+class Misfortune(CollectorTest):
+    def test_B079_a_stopped_collector_does_not_stop_the_application(self):
+        collector = self.start_collector()
+        process = self.busy(100000, 1000)
+        self.wait_raw(size=2000)
+        collector.send_signal(signal.SIGSTOP)
+        before = self.step_of(process.pid)
+        harness.eventually(lambda: self.step_of(process.pid) > before + 1000, 'steps while stopped')
+        collector.send_signal(signal.SIGCONT)
+        self.control('stop', str(process.pid))
+        cycle, = harness.eventually(
+            lambda: [c for c in harness.sessions(self.out)
+                     if os.path.exists(os.path.join(c, 'cycle-0000', 'manifest.json'))], 'the cycle')
+        process.terminate()
+        process.wait(timeout=harness.PATIENCE)
+        balance = harness.check_balance(harness.Cycle(os.path.join(cycle, 'cycle-0000')))
+        self.assertGreater(balance['nvtx']['written'], 1000)
+
+    def test_B079_exit_with_a_stopped_collector_is_bounded(self):
+        collector = self.start_collector()
+        process = self.busy(300, 1000, exit_wait='500ms')
+        self.wait_raw()
+        collector.send_signal(signal.SIGSTOP)
+        self.finish_app(process)
+        collector.send_signal(signal.SIGCONT)
+        cycle, = self.traced(1)
+        self.assertIn(cycle.manifest['cycle']['ended'], ('exit', 'killed'))
+
+    def test_B080_B085_killed_collector_is_replaced_and_the_session_goes_on(self):
+        collector = self.start_collector()
+        process = self.busy(100000, 1000)
+        raw, = self.wait_raw(size=2000)
+        collector.kill()
+        collector.wait()
+        size = os.path.getsize(raw)
+        again = self.start_collector()
+        harness.eventually(lambda: os.path.getsize(raw) > size + 2000, 'the session going on')
+        self.control('stop', str(process.pid))
+        harness.eventually(lambda: glob.glob(os.path.join(self.out, '*/sessions/*/cycle-0000/'
+                                                          'manifest.json')), 'the cycle')
+        process.terminate()
+        process.wait(timeout=harness.PATIENCE)
+        cycle, = self.traced(1)
+        self.assertEqual(cycle.manifest['cycle']['ended'], 'request')
+        indices = [step['process_index'] for step in cycle.manifest['steps']]
+        self.assertEqual(indices, sorted(set(indices)))
+        self.stop_app(again)
+
+    def test_B098_killed_at_random_points_of_a_write(self):
+        draw = random.Random(SEED)
+        for number in range(KILLS):
+            with self.subTest(kill=number):
+                self.kill_once(os.path.join(self.scratch, 'kill-%d' % number), draw.random() * 0.05,
+                               restarts=number % 5 == 0)
+
+    def kill_once(self, out, within_s, restarts):
+        """Cycles of a few ms follow each other, so that the collector writes all the time."""
+        collector = self.start_collector(out=out)
+        process = self.busy(10000000, 500, out=out, schedule='wait=1,active=4,repeat=0')
+        begun = lambda: len(glob.glob(os.path.join(out, '2*/sessions/*/cycle-*')))
+        harness.eventually(begun, 'a cycle begun', pause=0.001)
+        # The point within the write is drawn; nothing is waited for by it.
+        with self.assertRaises(subprocess.TimeoutExpired):
+            collector.wait(within_s)
+        collector.kill()
+        collector.wait()
+        self.assertIsNone(process.poll())
+        self.check_whole_files(out)
+        if restarts:
+            before = begun()
+            collector = self.start_collector(out=out)
+            harness.eventually(lambda: begun() > before, 'the session going on')
+        process.kill()
+        process.wait()
+        if restarts:
+            self.stop_app(collector)
+        self.report(out)
+        self.check_whole_files(out)
+
+    def check_whole_files(self, out):
+        """Whatever has its final name is whole."""
+        for path in glob.glob(os.path.join(out, '*/traces/*/*.json.gz')):
+            with gzip.open(path, 'rt', encoding='utf-8') as source:
+                json.load(source)
+        for path in glob.glob(os.path.join(out, '*/sessions/*/cycle-*/*.json')):
+            with open(path, encoding='utf-8') as source:
+                json.load(source)
+
+    def test_B100_an_output_path_that_is_a_file(self):
+        with open(self.out, 'w', encoding='ascii'):
+            pass
+        self.start_collector()
+        process = self.start_app([app('server'), '--rate', '500'], harness.agent_environment(
+            self.out, sim=False, step='nvtx:request', arm='demand', collector=self.socket))
+        harness.eventually(lambda: self.step_of(process.pid) >= 0, 'an agent')
+        self.control('start', str(process.pid), '--steps', '3', '--no-wait')
+        harness.eventually(lambda: 'collector' in self.last_error(process.pid), 'the first loss told')
+        self.stop_app(process)
+        self.assertIn(self.out, process.stderr.read())
+        self.assertTrue(os.path.isfile(self.out))
+
+    def last_error(self, pid):
+        return self.control('status', str(pid), '--json', status=None).stdout
+
+    def test_B100_a_relative_out_means_the_first_folder(self):
+        """The program changes its folder after it was loaded and before its first step."""
+        program = ('import ctypes, os, time; plugin = ctypes.CDLL(os.environ["PLUGIN"]); '
+                   'os.mkdir("other"); os.chdir("other"); '
+                   '[(plugin.PluginStep(), time.sleep(0.001)) for _ in range(20)]')
+        env = harness.agent_environment('traces', sim=False, schedule='active=3,repeat=1', step=STEP,
+                                        PLUGIN=app('librange_plugin.so'))
+        self.run_app([sys.executable, '-c', program], env, cwd=self.scratch)
+        self.assertEqual(len(self.traced(1, os.path.join(self.scratch, 'traces'))), 1)
+        self.assertEqual(os.listdir(os.path.join(self.scratch, 'other')), [])
+
+    def test_B146_B095_one_worker_stopped_one_killed_all_of_one_rank(self):
+        self.start_collector()
+        workers = [self.busy(1700, 2000, RANK=0, WORLD_SIZE=8, schedule='active=1500,repeat=1',
+                             STEPAGENT_RUN='20260101T000000_0badcafe') for _ in range(8)]
+        harness.eventually(lambda: self.recording() == 8, 'eight cycles begun')
+        workers[0].send_signal(signal.SIGSTOP)
+        workers[1].kill()
+        for worker in workers[2:]:
+            self.finish_app(worker)
+        ended = lambda: [c.manifest['cycle']['ended'] for c in self.written()]
+        harness.eventually(lambda: ended().count('schedule') == 6, 'six whole cycles')
+        self.assertLessEqual(len(ended()), 7)
+        workers[0].send_signal(signal.SIGCONT)
+        self.finish_app(workers[0])
+        found = self.traced(8)
+        paths = {c.chrome_path for c in found}
+        self.assertEqual(len(paths), 8)
+        for cycle in found:
+            self.assertTrue(cycle.chrome['traceEvents'])
+        self.assertEqual(sorted(ended()), ['killed'] + ['schedule'] * 7)
+
+    def recording(self):
+        """Sessions in the middle of a cycle; the cycle's folder comes with its end."""
+        count = 0
+        for path in glob.glob(os.path.join(self.out, '2*/sessions/*/session.json')):
+            with open(path, encoding='utf-8') as source:
+                count += any(c['state'] == 'recording' for c in json.load(source)['cycles'])
+        return count
+
+    def written(self):
+        return [harness.Cycle(os.path.dirname(p)) for p in
+                glob.glob(os.path.join(self.out, '*/sessions/*/cycle-*/manifest.json'))
+                if '/latest/' not in p]
+
+
+@unittest.skipUnless(os.geteuid() == 0, 'mounting a small disk needs root')
+class SmallDisk(CollectorTest):
+    def mount(self, *options):
+        folder = os.path.join(self.scratch, 'disk')
+        os.mkdir(folder)
+        done = subprocess.run(['mount', '-t', 'tmpfs', '-o', ','.join(options), 'tmpfs', folder],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            self.skipTest('mounting a small disk is not permitted here: ' + done.stderr.strip())
+        self.addCleanup(lambda: subprocess.run(['umount', '-l', folder], check=False,
+                                               capture_output=True))
+        return folder
+
+    def test_B099_a_full_disk_costs_data_and_nothing_else(self):
+        disk = self.mount('size=256k')
+        out = os.path.join(disk, 'out')
+        collector = self.start_collector(out=out)
+        process = self.busy(3000, 300, out=out, schedule='active=1000,repeat=3')
+        stdout, stderr = self.finish_app(process)
+        plain = self.run_app(self.busy_command(3000, 300), harness.clean_environment())
+        self.assertEqual(stdout, plain.stdout)
+        self.assertIn('stepagent', stderr)  # says that something is missing
+        self.report(out)
+        self.stop_app(collector)
+
+    def test_B099_enospc_names_the_path_and_is_in_the_exit_status(self):
+        disk = self.mount('size=256k')
+        out = os.path.join(disk, 'out')
+        with open(os.path.join(disk, 'filler'), 'wb') as filler:
+            filler.write(b'x' * (252 * 1024))
+        process = self.start_app([harness.STEPCOLLECTOR, '--socket', self.socket, '--out', out],
+                                 harness.clean_environment())
+        harness.eventually(lambda: os.path.exists(self.socket), 'listening')
+        self.finish_app(self.busy(300, 1000, out=out))
+        self.assertEqual(self.stop_app(process), 1)
+        said = process.stdout.read() + process.stderr.read()
+        self.assertIn(out, said)
+        self.assertIn('No space left on device', said)
+
+    def test_B100_a_read_only_disk(self):
+        disk = self.mount('ro')
+        out = os.path.join(disk, 'out')
+        env = harness.agent_environment(out, sim=False, step=STEP, schedule='active=20')
+        result = self.run_app(self.busy_command(40, 1000), env)
+        lines = [line for line in result.stderr.splitlines() if line.startswith('stepagent: ')]
+        self.assertTrue(any(disk in line and 'Read-only' in line for line in lines), lines)
+
+
+if __name__ == '__main__':
+    harness.main()
