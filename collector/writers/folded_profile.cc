@@ -30,9 +30,8 @@ std::string FrameName(const model::Cycle& cycle, const model::Frame& frame) {
 
 Profile::Profile(const model::Cycle& cycle) : cycle_(cycle), range_work_(cycle) {
   AddCalls();
-  AddWork(cycle.kernels, [&](const model::Kernel& k) {
-    return ShortKernelName(KernelName(cycle, k));
-  });
+  AddWork(cycle.kernels,
+          [&](const model::Kernel& k) { return ShortKernelName(KernelName(cycle, k)); });
   AddWork(cycle.copies, [](const model::Copy& copy) { return CopyName(copy); });
   AddWork(cycle.sets, [](const model::Set& set) { return SetName(set); });
   AddWork(cycle.graph_launches,
@@ -50,8 +49,7 @@ std::string Profile::RangePath(int32_t call) const {
 
 std::vector<ProfileFrame> Profile::Frames(const model::Call& call, int32_t index) const {
   std::vector<ProfileFrame> frames;
-  const bool has_stack =
-      call.stack >= 0 && static_cast<size_t>(call.stack) < cycle_.stacks.size();
+  const bool has_stack = call.stack >= 0 && static_cast<size_t>(call.stack) < cycle_.stacks.size();
   if (has_stack) {
     const std::vector<model::Frame>& stack = cycle_.stacks[static_cast<size_t>(call.stack)];
     for (auto it = stack.rbegin(); it != stack.rend(); ++it) {

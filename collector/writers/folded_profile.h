@@ -4,8 +4,8 @@
 // Purpose: the common input of folded text and pprof. A sample's frames are those of the launch's
 // stack where one was taken, else the ranges open at the launch; then the call, then the work. Work
 // whose launch was not seen stands under "(launch not seen)".
-// Thread rule: one object, one thread. Memory: one entry per distinct path, stream and step, not per
-// record. Failure rule: none.
+// Thread rule: one object, one thread. Memory: one entry per distinct path, stream and step, not
+// per record. Failure rule: none.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ struct ProfileFrame {
 struct ProfileKey {
   uint32_t path = 0;  // index into paths()
   std::string call, work;
-  int32_t device = -1;      // -1: a call alone
+  int32_t device = -1;  // -1: a call alone
   uint32_t stream = 0;
   int32_t step = model::kNoStep;
   auto operator<=>(const ProfileKey&) const = default;

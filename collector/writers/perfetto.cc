@@ -42,8 +42,8 @@ Span SpanOf(const model::Cycle& cycle) {
 
 uint64_t Total(const model::Cycle& cycle) {
   return cycle.steps.size() + cycle.calls.size() + cycle.ranges.size() + cycle.syncs.size() +
-         cycle.overheads.size() + cycle.marks.size() + cycle.kernels.size() +
-         cycle.copies.size() + cycle.sets.size() + cycle.graph_launches.size();
+         cycle.overheads.size() + cycle.marks.size() + cycle.kernels.size() + cycle.copies.size() +
+         cycle.sets.size() + cycle.graph_launches.size();
 }
 
 }  // namespace

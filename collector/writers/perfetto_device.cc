@@ -49,9 +49,9 @@ void PerfettoDevice::Arg(ProtoBuffer& to, const char* name, uint64_t value) {
 void PerfettoDevice::DeclareStage(Stage stage) {
   if (is_stage_declared_[stage]) return;
   is_stage_declared_[stage] = true;
-  Specification(stage, kStageNames[stage],
-                stage == kKernelStage || stage == kGraphStage ? pf::kCategoryCompute
-                                                              : pf::kCategoryOther);
+  Specification(
+      stage, kStageNames[stage],
+      stage == kKernelStage || stage == kGraphStage ? pf::kCategoryCompute : pf::kCategoryOther);
 }
 
 void PerfettoDevice::DeclareLane(uint32_t index, LaneBytes& bytes) {
@@ -92,8 +92,7 @@ PerfettoDevice::LaneBytes& PerfettoDevice::LaneOf(uint32_t lane) {
   return bytes;
 }
 
-uint64_t PerfettoDevice::DeclareKernel(const model::Shape& shape,
-                                       const model::DeviceInfo* device) {
+uint64_t PerfettoDevice::DeclareKernel(const model::Shape& shape, const model::DeviceInfo* device) {
   const std::string raw(cycle_.Text(shape.name));
   const std::string architecture =
       device == nullptr || device->compute_major == 0

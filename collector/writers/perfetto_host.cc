@@ -136,9 +136,8 @@ void PerfettoHost::BuildWalk() {
   walk_.Add(cycle_.calls, kCall, [this, on](const model::Call& call, RowItem* item) {
     return on(ThreadRow(call.thread), item);
   });
-  walk_.Add(cycle_.syncs, kSync, [this, on](const model::Sync& sync, RowItem* item) {
-    return on(SyncRow(sync), item);
-  });
+  walk_.Add(cycle_.syncs, kSync,
+            [this, on](const model::Sync& sync, RowItem* item) { return on(SyncRow(sync), item); });
   walk_.Add(cycle_.overheads, kOverhead, [this, on](const model::Overhead& o, RowItem* item) {
     return on(OverheadRow(o.tid), item);
   });
@@ -187,8 +186,7 @@ void PerfettoHost::CloseUntil(Lane& lane, model::TimeNs at) {
   }
 }
 
-void PerfettoHost::BeginSlice(uint64_t uuid, const char* category,
-                              uint64_t name_iid) {
+void PerfettoHost::BeginSlice(uint64_t uuid, const char* category, uint64_t name_iid) {
   out_.Uint(pf::kEventType, pf::kTypeBegin);
   out_.Uint(pf::kEventTrack, uuid);
   out_.Uint(pf::kEventCategories, packets_.Intern(pf::kInternedCategories, category));
@@ -217,8 +215,7 @@ void PerfettoHost::StepNumber(int32_t step) {
 
 void PerfettoHost::Step(const RowItem& item, uint64_t uuid) {
   const model::Step& step = cycle_.steps[item.index];
-  BeginSlice(uuid, "user_annotation",
-             packets_.Intern(pf::kInternedEventNames, StepName(step)));
+  BeginSlice(uuid, "user_annotation", packets_.Intern(pf::kInternedEventNames, StepName(step)));
   Number("step", step.index);
   Number("process_step", step.process_index);
   Flag("incomplete", !step.complete);
@@ -267,15 +264,13 @@ void PerfettoHost::Call(const RowItem& item, uint64_t uuid) {
   Flag("captured", call.captured);
   if (call.device_items == 0) return;
   const size_t correlation = out_.Begin(pf::kEventGpuCorrelation);
-  work_.Each(item.index,
-             [this](uint32_t event) { out_.Uint(pf::kCorrelationSubmissions, event); });
+  work_.Each(item.index, [this](uint32_t event) { out_.Uint(pf::kCorrelationSubmissions, event); });
   out_.End(correlation);
 }
 
 void PerfettoHost::Sync(const RowItem& item, uint64_t uuid) {
   const model::Sync& sync = cycle_.syncs[item.index];
-  BeginSlice(uuid, "cuda_sync",
-             packets_.Intern(pf::kInternedEventNames, SyncTypeName(sync.type)));
+  BeginSlice(uuid, "cuda_sync", packets_.Intern(pf::kInternedEventNames, SyncTypeName(sync.type)));
   Number("correlation", sync.correlation);
   StepNumber(sync.step);
 }
@@ -317,8 +312,7 @@ void PerfettoHost::Marks() {
     out_.Uint(pf::kEventType, pf::kTypeInstant);
     out_.Uint(pf::kEventTrack, uuid);
     out_.Uint(pf::kEventCategories, packets_.Intern(pf::kInternedCategories, "user_annotation"));
-    out_.Uint(pf::kEventNameIid,
-              packets_.Intern(pf::kInternedEventNames, cycle_.Text(mark.name)));
+    out_.Uint(pf::kEventNameIid, packets_.Intern(pf::kInternedEventNames, cycle_.Text(mark.name)));
     out_.End(event);
     packets_.End(pf::kFlagNeedsState);
     packets_.CountEvent();

@@ -2,11 +2,10 @@
 // The host half of a Perfetto trace: threads, ranges, steps, marks, waits and overhead as tracks.
 //
 // Purpose: one begin and one end packet a slice. A thread's track holds its calls and push/pop
-// ranges; start/end ranges, which do not nest, have a track of their own per thread and domain; what
-// would still overlap partly goes to a further track beside.
-// Thread rule: one object, one thread. Memory: the open slices of each track, and four bytes for
-// each piece of device work (which call it came from).
-// Failure rule: errors stay in the OutputFile.
+// ranges; start/end ranges, which do not nest, have a track of their own per thread and domain;
+// what would still overlap partly goes to a further track beside. Thread rule: one object, one
+// thread. Memory: the open slices of each track, and four bytes for each piece of device work
+// (which call it came from). Failure rule: errors stay in the OutputFile.
 #include <cstdint>
 #include <functional>
 #include <map>

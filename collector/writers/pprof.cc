@@ -65,8 +65,7 @@ class PprofProfile {
   }
   uint64_t Mapping(const model::Frame& frame) {
     const std::string file = ValidUtf8(cycle_.Text(frame.module));
-    const auto [it, is_new] =
-        mappings_.try_emplace({file, frame.build_id}, mappings_.size() + 1);
+    const auto [it, is_new] = mappings_.try_emplace({file, frame.build_id}, mappings_.size() + 1);
     if (is_new) {
       const size_t mapping = tables_.Begin(kMapping);
       tables_.Uint(kId, it->second);
@@ -114,8 +113,7 @@ class PprofProfile {
     }
     if (cycle_.session.rank >= 0) Label("rank", 0, cycle_.session.rank);
     if (key.step >= 0 && static_cast<size_t>(key.step) < cycle_.steps.size()) {
-      Label("step", 0,
-            static_cast<int64_t>(cycle_.steps[static_cast<size_t>(key.step)].index));
+      Label("step", 0, static_cast<int64_t>(cycle_.steps[static_cast<size_t>(key.step)].index));
     }
   }
   void Sample(const ProfileKey& key, const ProfileValues& values) {

@@ -72,8 +72,8 @@ class SqliteTrace {
   int64_t Short(const model::Shape& shape, uint32_t index) {
     int64_t& known = short_of_[index];
     if (known < 0) {
-      known = Extra(ShortKernelName(cycle_.Text(shape.demangled != 0 ? shape.demangled
-                                                                     : shape.name)));
+      known =
+          Extra(ShortKernelName(cycle_.Text(shape.demangled != 0 ? shape.demangled : shape.name)));
     }
     return known;
   }
@@ -218,8 +218,8 @@ void SqliteTrace::Kernels() {
          const bool is_known = k.shape < cycle_.shapes.size();
          const model::Shape& s = is_known ? cycle_.shapes[k.shape] : unknown;
          const bool is_mangled = s.demangled != 0 && s.demangled != s.name;
-         const int64_t name = is_known ? String(s.demangled != 0 ? s.demangled : s.name)
-                                       : Extra("unknown");
+         const int64_t name =
+             is_known ? String(s.demangled != 0 ? s.demangled : s.name) : Extra("unknown");
          insert(k.begin_ns, k.end_ns, lane.device, lane.context, std::nullopt, lane.stream_index,
                 Correlation(k), global_pid_, name, is_known ? Short(s, k.shape) : name,
                 is_mangled ? std::optional(String(s.name)) : std::nullopt, std::nullopt,
@@ -279,8 +279,8 @@ void SqliteTrace::Syncs() {
   for (const model::Sync& sync : cycle_.syncs) {
     const int64_t stream = sync.stream ? static_cast<int64_t>(*sync.stream & 0xFFFFFFFF) : -1;
     insert(sync.begin_ns, std::max(sync.begin_ns, sync.end_ns), sync.device, sync.context,
-           std::nullopt, stream, sync.correlation, global_pid_, std::nullopt, sync.type,
-           sync.event, std::nullopt);
+           std::nullopt, stream, sync.correlation, global_pid_, std::nullopt, sync.type, sync.event,
+           std::nullopt);
     Count();
   }
 }

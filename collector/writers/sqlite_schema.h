@@ -31,7 +31,8 @@ inline constexpr const char* kSqliteAlways =
     " program TEXT, rank INTEGER, worldSize INTEGER, cycle INTEGER NOT NULL, complete INTEGER NOT"
     " NULL, ended TEXT, reason TEXT, start INTEGER, \"end\" INTEGER, baseUnixNs INTEGER,"
     " gpuStatus TEXT, gpuReason TEXT, graphLevel TEXT, stepSource TEXT);"
-    "CREATE TABLE STEPAGENT_STEP (step INTEGER NOT NULL, start INTEGER NOT NULL, \"end\" INTEGER NOT"
+    "CREATE TABLE STEPAGENT_STEP (step INTEGER NOT NULL, start INTEGER NOT NULL, \"end\" INTEGER "
+    "NOT"
     " NULL, processStep INTEGER, globalTid INTEGER, complete INTEGER NOT NULL,"
     " containsTracerStart INTEGER NOT NULL, partial INTEGER NOT NULL, launches INTEGER,"
     " kernels INTEGER, copies INTEGER, sets INTEGER);"
@@ -72,7 +73,8 @@ inline constexpr const char* kSetTable =
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
     " value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER)";
 inline constexpr const char* kGraphTable =
-    "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, \"end\" INTEGER NOT NULL,"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, \"end\" INTEGER NOT "
+    "NULL,"
     " deviceId INTEGER NOT NULL, graphId INTEGER NOT NULL, contextId INTEGER NOT NULL,"
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER)";
 inline constexpr const char* kRuntimeTable =

@@ -1,9 +1,9 @@
 #pragma once
 // What a piece of work is called, the same in every format.
 //
-// Purpose: counts and sums per name agree between formats only if the names do. Kernel names are the
-// demangled ones; copies, sets and synchronisations carry Kineto's words.
-// Thread rule: free functions. Failure rule: an unknown index gives "unknown", never an error.
+// Purpose: counts and sums per name agree between formats only if the names do. Kernel names are
+// the demangled ones; copies, sets and synchronisations carry Kineto's words. Thread rule: free
+// functions. Failure rule: an unknown index gives "unknown", never an error.
 #include <string>
 #include <string_view>
 

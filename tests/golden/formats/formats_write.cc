@@ -23,8 +23,8 @@ using stepagent::model::Cycle;
 using stepagent::model::DeviceItem;
 
 // kind, device, stream, name -> count, sum of durations
-using Sums = std::map<std::tuple<std::string, int64_t, int64_t, std::string>,
-                      std::pair<uint64_t, int64_t>>;
+using Sums =
+    std::map<std::tuple<std::string, int64_t, int64_t, std::string>, std::pair<uint64_t, int64_t>>;
 
 void Add(Sums& sums, const char* kind, int64_t device, int64_t stream, std::string_view name,
          int64_t ns) {

@@ -67,8 +67,7 @@ TEST(Sqlite, KeepsUnknownApartFromZero) {
   const std::string path = folder / "trace.sqlite";
   EXPECT_EQ(Ask(path, "select kernels from STEPAGENT_STEP"), "NULL");
   EXPECT_EQ(Ask(path, "select dropped from STEPAGENT_LOSS where kind = 'kernel'"), "NULL");
-  EXPECT_EQ(Ask(path, "select gpuReason from STEPAGENT_CYCLE"),
-            "no driver library in the process");
+  EXPECT_EQ(Ask(path, "select gpuReason from STEPAGENT_CYCLE"), "no driver library in the process");
   EXPECT_EQ(Ask(path, "select count(*) from sqlite_master where name like '%KIND_KERNEL'"), "0");
 }
 
