@@ -1,6 +1,7 @@
 // The body of the thread `stepagent`, and what application threads may ask of it.
 #include "agent/agent.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,8 @@ constexpr uint64_t kNoStepsAfterNs = 59'000'000'000;
 constexpr uint64_t kCountAgainNs = 1'000'000'000;
 // How long a process whose main thread is gone may outlive its last thread.
 constexpr uint64_t kLastThreadPollNs = 20'000'000;
+// A named collector that could not be reached for this long is not waited for at exit.
+constexpr uint64_t kHopelessAfterNs = 500'000'000;
 // An exit with nothing open is held this long at most, to say goodbye.
 constexpr uint64_t kGoodbyeNs = 20'000'000;
 
@@ -38,6 +41,7 @@ uint64_t Earlier(uint64_t a, uint64_t b) {
 }  // namespace
 
 void* Agent::ThreadBody(void* self) {
+  prctl(PR_SET_NAME, "stepagent");
   auto* agent = static_cast<Agent*>(self);
   std::atomic<uint32_t>* wake = &core::g_words->wake;
   for (;;) {
@@ -150,7 +154,7 @@ void Agent::PollCollector() {
   const std::string& trouble = status.refusal.empty() ? status.last_error : status.refusal;
   if (is_linked_ && !trouble.empty() && trouble != reported_trouble_) {
     reported_trouble_ = trouble;
-    last_error_ = "collector: " + trouble;
+    last_error_ = trouble;
     // One started a moment ago needs some ms before it listens: only a lasting failure is news.
     const bool is_starting = capture_.collector == "auto" && status.refusal.empty();
     guard::Log(is_starting ? LogLevel::kInfo : LogLevel::kWarn, last_error_);
@@ -307,8 +311,11 @@ void Agent::Leave(uint64_t now_ns) {
   const drain::io::Uplink::Status link = uplink_->status();
   const bool awaits_file = leave_had_cycle_ && cycles_written_ < controller_->cycles_closed();
   // A collector started a moment ago may not listen yet: what is queued is part of an open cycle.
-  const bool is_unsent = link.queued_bytes != 0 && link.refusal.empty();
-  if ((awaits_file || is_unsent) && now_ns < deadline) return;
+  // One that was named and does not answer is another matter.
+  const bool is_hopeless = capture_.collector != "auto" && link.failing_since_ns != 0 &&
+                           now_ns - link.failing_since_ns > kHopelessAfterNs;
+  const bool is_unsent = link.queued_bytes != 0 && link.refusal.empty() && !is_hopeless;
+  if (((awaits_file && !is_hopeless) || is_unsent) && now_ns < deadline) return;
   const uint64_t left = now_ns < deadline ? deadline - now_ns : 0;
   uplink_->Finish(std::min(left, kGoodbyeNs));
   left_.store(1, std::memory_order_release);

@@ -217,7 +217,7 @@ bool Agent::StartUplink() {
 
 bool Agent::StartThreads() {
   guard::WatchMainThread(&main_ended_, &core::g_words->wake);
-  if (guard::StartThread("stepagent", &Agent::ThreadBody, this)) {
+  if (guard::StartThread(&Agent::ThreadBody, this)) {
     stub_->wake.store(&core::g_words->wake, std::memory_order_release);
     return true;
   }

@@ -39,6 +39,7 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
   report.cost.callback_ns_measured = report.cost.callbacks != 0;
   report.cost.arm_wait_ns = gate_->arm_wait_ns() - arm_wait_before_;
   report.cost.arm_ns = arm_ns_;
+  report.cost.drain_cpu_ns = ThreadCpuNs() - cpu_before_ns_;
   report.cost.host_bytes = core::RingRegistry::bytes() + counters.buffer_bytes;
   report.foreign_buffers = counters.foreign_buffers;
   report.truncated_names = core::NameTable::truncated();

@@ -40,6 +40,12 @@ class MutexLock {
 
 }  // namespace
 
+uint64_t ThreadCpuNs() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
+}
+
 PhaseController::PhaseController(core::StepGate* gate, cupti::CuptiBackend* backend)
     : gate_(gate), backend_(backend), grace_ns_(kGraceNs) {}
 
@@ -141,6 +147,7 @@ void PhaseController::BeginCycle(uint32_t cycle) {
   callback_ticks_before_ = counters.callback_ticks;
   callbacks_before_ = counters.callbacks;
   arm_wait_before_ = gate_->arm_wait_ns();
+  cpu_before_ns_ = ThreadCpuNs();
   drainer_->SetCycle(cycle);
   MutexLock lock(&arm_mutex_);
   TakeClockSample();

@@ -107,6 +107,7 @@ class PhaseController {
   bool cycle_tried_ = false;         // (m) in this cycle
   bool callbacks_on_ = false;        // (m)
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
+  uint64_t cpu_before_ns_ = 0;
   uint64_t next_active_flush_ns_ = 0;
   uint64_t window_begin_ticks_ = 0;
   uint32_t cycle_ = 0;               // cycle in progress
@@ -119,6 +120,8 @@ class PhaseController {
   std::string last_error_;
 };
 
+// CPU time of the calling thread so far.
+[[nodiscard]] uint64_t ThreadCpuNs();
 // The most frequent ranges seen, for reports, status and the line about steps that never come.
 [[nodiscard]] std::vector<drain::NameCountRow> TopRangeRows(uint32_t most);
 

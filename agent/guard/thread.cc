@@ -11,7 +11,7 @@ constexpr size_t kStackBytes = 512 * 1024;
 
 }  // namespace
 
-bool StartThread(const char* name, void* (*body)(void*), void* argument) noexcept {
+bool StartThread(void* (*body)(void*), void* argument) noexcept {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setstacksize(&attributes, kStackBytes);
@@ -24,7 +24,6 @@ bool StartThread(const char* name, void* (*body)(void*), void* argument) noexcep
   const bool made = pthread_create(&thread, &attributes, body, argument) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
-  if (made) pthread_setname_np(thread, name);
   return made;
 }
 

@@ -2,12 +2,13 @@
 // Threads of ours in someone else's process.
 //
 // Purpose: make one with all signals blocked (so that it can never take a signal from the
-// application), named, detached, with a small stack.
+// application), detached, with a small stack. The body names itself by prctl: naming another thread
+// opens a file of /proc in the application's descriptor table.
 // Thread rule: any thread. Failure rule: false when the system refuses (RLIMIT_NPROC, memory).
 #include <cstddef>
 
 namespace stepagent::guard {
 
-[[nodiscard]] bool StartThread(const char* name, void* (*body)(void*), void* argument) noexcept;
+[[nodiscard]] bool StartThread(void* (*body)(void*), void* argument) noexcept;
 
 }  // namespace stepagent::guard

@@ -45,6 +45,13 @@ void AgentSession::Read() {
       asio::buffer(in_), [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
         self->is_reading_ = false;
         if (self->is_closed_) return;
+        // A peer that ends with answers of ours unread resets the connection: told once, and what
+        // it had sent comes after.
+        if (error == asio::error::connection_reset && !self->saw_reset_) {
+          self->saw_reset_ = true;
+          self->is_mute_ = true;
+          return self->Read();
+        }
         if (error) {
           const bool is_orderly = error == asio::error::eof && !self->reader_.IsMidFrame();
           self->Close(is_orderly ? std::string() : error.message());
@@ -81,7 +88,7 @@ void AgentSession::Resume() {
 }
 
 void AgentSession::Send(proto::FrameType type, const std::string& payload) {
-  if (is_closed_ || out_bytes_ + payload.size() > kMaxOutBytes) return;
+  if (is_closed_ || is_mute_ || out_bytes_ + payload.size() > kMaxOutBytes) return;
   out_.push_back(EncodeFrame(type, payload, out_sequence_++));
   out_bytes_ += out_.back().size();
   if (out_.size() == 1) Write();
@@ -93,10 +100,18 @@ void AgentSession::Write() {
                       if (self->is_closed_) return;
                       self->out_bytes_ -= self->out_.front().size();
                       self->out_.pop_front();
-                      if (error) return self->Close(error.message());
+                      if (error) return self->StopWriting();
                       if (!self->out_.empty()) return self->Write();
                       if (self->closes_when_sent_) self->Close({});
                     });
+}
+
+// The peer is gone, but what it sent before lies in the socket still: read on until its end.
+void AgentSession::StopWriting() {
+  is_mute_ = true;
+  out_.clear();
+  out_bytes_ = 0;
+  if (closes_when_sent_) Close({});
 }
 
 void AgentSession::CloseWhenSent() {

@@ -15,7 +15,7 @@ class Ranks(AgentTest):
     def run_ranks(self, *options):
         script = ('for r in 0 1 2 3 4 5 6 7; do RANK=$r WORLD_SIZE=8 LOCAL_RANK=$r %s --steps 10 & '
                   'done; wait' % app('train_loop'))
-        env = dict(harness.clean_environment(), LD_LIBRARY_PATH=harness.sim_path())
+        env = harness.launcher_environment()
         result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step',
                                'nvtx:train_step', '--schedule',
                                'wait=2,warmup=1,active=3,repeat=1', *options, '--', '/bin/sh', '-c',
@@ -40,7 +40,7 @@ class Ranks(AgentTest):
 
     def test_same_rank_twice_keeps_both(self):
         script = 'for r in 0 0; do RANK=0 %s --steps 10 & done; wait' % app('train_loop')
-        env = dict(harness.clean_environment(), LD_LIBRARY_PATH=harness.sim_path())
+        env = harness.launcher_environment()
         self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
                       '--schedule', 'active=2,repeat=1', '--', '/bin/sh', '-c', script], env)
         self.traced(2)
@@ -48,7 +48,7 @@ class Ranks(AgentTest):
                                                     '*.pt.trace.json.gz'))), 2)
 
     def test_only_chosen_ranks(self):
-        env = dict(harness.clean_environment(), LD_LIBRARY_PATH=harness.sim_path(), RANK='3')
+        env = dict(harness.launcher_environment(), RANK='3')
         self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
                       '--schedule', 'active=2,repeat=1', '--ranks', '0,1', '--', app('train_loop'),
                       '--steps', '4'], env)

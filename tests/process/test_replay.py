@@ -21,7 +21,7 @@ class Replay(AgentTest):
 
     @unittest.skipUnless(os.path.exists(RESNET), 'the recorded ResNet window is not there')
     def test_resnet(self):
-        env = dict(harness.clean_environment(), LD_LIBRARY_PATH=harness.sim_path())
+        env = harness.launcher_environment()
         self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--graph', 'node',
                       '--step', 'nvtx-glob:ProfilerStep#*',
                       '--schedule', 'wait=1,warmup=1,active=2,repeat=1',

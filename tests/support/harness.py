@@ -47,10 +47,17 @@ def clean_environment():
     return env
 
 
+def launcher_environment():
+    """For `stepagent run` on the simulated device."""
+    return dict(clean_environment(), LD_LIBRARY_PATH=sim_path(), STEPAGENT_EXIT_WAIT='20s')
+
+
 def agent_environment(out, *, sim=True, preload=True, personality=None, **settings):
     """STEPAGENT_<KEY>=value for each setting; sim puts the simulated device on the library path."""
     env = clean_environment()
     env['STEPAGENT_OUT'] = out
+    # A collector takes long to start where many tests run at once: what counts here is what is written.
+    env['STEPAGENT_EXIT_WAIT'] = '20s'
     if preload:
         env['LD_PRELOAD'] = STUB
     if sim:

@@ -22,7 +22,7 @@ constexpr uint64_t kFinishLookNs = 50'000'000;
 bool Uplink::Start(const UplinkConfig& config) {
   state_ = std::make_shared<IoState>(config);
   auto* argument = new std::shared_ptr<IoState>(state_);
-  if (guard::StartThread("stepagent-io", RunIoThread, argument)) return true;
+  if (guard::StartThread(RunIoThread, argument)) return true;
   delete argument;
   const std::lock_guard lock(state_->mutex);
   state_->is_over = true;
