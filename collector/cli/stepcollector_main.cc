@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <google/protobuf/stubs/logging.h>
 
 #include "collector/cli/collector_log.h"
 #include "collector/ingest/listen.h"
@@ -175,6 +176,8 @@ int Main(int argc, char** argv) {
   }
   cli::CollectorLog log;
   if (!log.Open(options.log, is_daemon)) return kUsage;
+  // Bytes that are no message are refused and counted; libprotobuf need not print about them.
+  google::protobuf::SetLogHandler(nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an errno like any other
   if (is_daemon) StepAside();

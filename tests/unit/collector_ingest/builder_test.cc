@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <google/protobuf/stubs/logging.h>
+
 #include "gtest/gtest.h"
 
 #include "tests/support/batch_factory.h"
@@ -501,6 +503,7 @@ TEST(CycleBuilder, HostileCountsAreRefusedNotBelieved) {
 
 // Bytes with a right checksum and wrong content: whatever parses is taken without harm.
 TEST(CycleBuilder, MutatedBatchesDoNoHarm) {
+  const google::protobuf::LogSilencer quiet;
   BatchFactory agent;
   agent.Range(v1::RANGE_START, "io", 100 * kMs + 10, 77, 3);
   agent.Copy({.begin = 100 * kMs + 5, .correlation = 2});
