@@ -154,7 +154,7 @@ void Agent::PollCollector() {
   const std::string& trouble = status.refusal.empty() ? status.last_error : status.refusal;
   if (is_linked_ && !trouble.empty() && trouble != reported_trouble_) {
     reported_trouble_ = trouble;
-    last_error_ = trouble;
+    last_error_ = trouble.starts_with("collector") ? trouble : "collector: " + trouble;
     // One started a moment ago needs some ms before it listens: only a lasting failure is news.
     const bool is_starting = capture_.collector == "auto" && status.refusal.empty();
     guard::Log(is_starting ? LogLevel::kInfo : LogLevel::kWarn, last_error_);

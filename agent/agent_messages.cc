@@ -35,7 +35,7 @@ std::string Agent::EncodeHello() const {
   hello.ppid = static_cast<uint32_t>(getppid());
   hello.exe = identity_.exe;
   hello.exe_path = identity_.exe_path;
-  hello.title = ReadTitle();
+  hello.title = ReadTitle(identity_);
   hello.argv = identity_.argv;
   hello.rank_source = identity_.rank_source;
   hello.rank_conflicts = identity_.rank_conflicts;
@@ -92,7 +92,7 @@ drain::AgentStatusData Agent::Status() {
   const drain::io::Uplink::Status link = uplink_->status();
   drain::AgentStatusData status;
   status.pid = static_cast<uint32_t>(getpid());
-  status.title = ReadTitle();
+  status.title = ReadTitle(identity_);
   status.exe = identity_.exe;
   status.rank = identity_.rank;
   status.session = identity_.session;

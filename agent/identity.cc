@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -14,6 +16,9 @@
 
 namespace stepagent::agent {
 namespace {
+
+constexpr int kStartTimeField = 22, kArgStartField = 48, kArgEndField = 49;  // proc(5)
+constexpr size_t kMostTitleBytes = 256;
 
 std::string_view Variable(char* const* environment, std::string_view name) {
   for (char* const* e = environment; e != nullptr && *e != nullptr; ++e) {
@@ -68,11 +73,12 @@ std::string ReadExePath() {
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
 }
 
-uint64_t StartTicks(const std::string& stat) {
-  // Field 22; the name in field 2 may hold spaces, so count from the last ')'.
+// A numeric field of /proc/PID/stat, counted from 1; 0 unknown.
+uint64_t StatField(const std::string& stat, int wanted) {
+  // The name in field 2 may hold spaces, so count from the last ')'.
   size_t at = stat.rfind(')');
   if (at == std::string::npos) return 0;
-  for (int field = 2; field < 22; ++field) {
+  for (int field = 2; field < wanted; ++field) {
     at = stat.find(' ', at + 1);
     if (at == std::string::npos) return 0;
   }
@@ -136,7 +142,7 @@ std::string UtcStamp(time_t when) {
 time_t ParentStart() {
   const std::string stat =
       ReadFile(("/proc/" + std::to_string(getppid()) + "/stat").c_str(), 4096);
-  const uint64_t ticks = StartTicks(stat);
+  const uint64_t ticks = StatField(stat, kStartTimeField);
   const long per_second = sysconf(_SC_CLK_TCK);
   timespec boot, real;
   clock_gettime(CLOCK_BOOTTIME, &boot);
@@ -246,13 +252,28 @@ Identity ReadIdentity(char* const* environment) {
     id.has_cuda_visible_devices |= std::strncmp(*e, "CUDA_VISIBLE_DEVICES=", 21) == 0;
   }
   id.cuda_visible_devices = Variable(environment, "CUDA_VISIBLE_DEVICES");
-  id.process_start_ticks = StartTicks(ReadFile("/proc/self/stat", 4096));
+  const std::string stat = ReadFile("/proc/self/stat", 4096);
+  id.process_start_ticks = StatField(stat, kStartTimeField);
+  id.title_begin = StatField(stat, kArgStartField);
+  id.title_end = StatField(stat, kArgEndField);
   return id;
 }
 
-std::string ReadTitle() {
-  std::string text = ReadFile("/proc/self/cmdline", 256);
-  while (!text.empty() && text.back() == '\0') text.pop_back();
+std::string ReadTitle(const Identity& identity) {
+  std::string text;
+  if (identity.title_end > identity.title_begin) {
+    text.resize(std::min<uint64_t>(identity.title_end - identity.title_begin, kMostTitleBytes));
+    // Asks the kernel for our own memory: an answer, not a fault, where it is no longer mapped.
+    const iovec into = {text.data(), text.size()};
+    const iovec from = {reinterpret_cast<void*>(identity.title_begin), text.size()};
+    const ssize_t got = process_vm_readv(getpid(), &into, 1, &from, 1, 0);
+    text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  }
+  if (text.empty()) {
+    for (const std::string& argument : identity.argv) text += argument + " ";
+  }
+  if (text.size() > kMostTitleBytes) text.resize(kMostTitleBytes);
+  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }

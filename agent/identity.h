@@ -26,11 +26,13 @@ struct Identity {
   std::string cuda_visible_devices;
   bool has_cuda_visible_devices = false;
   uint64_t process_start_ticks = 0;
+  uint64_t title_begin = 0, title_end = 0;  // where the process title lies in memory; 0 unknown
 };
 
 [[nodiscard]] Identity ReadIdentity(char* const* environment);
-// The process title as it is now (programs rewrite it), at most 256 bytes.
-[[nodiscard]] std::string ReadTitle();
+// The process title as it is now (programs rewrite it), at most 256 bytes. Opens no file: a descriptor
+// that a thread of ours is just opening makes the application's dup2 over its number fail (EBUSY).
+[[nodiscard]] std::string ReadTitle(const Identity& identity);
 
 // For tests: the program's name from its arguments.
 [[nodiscard]] std::string ProgramName(const std::vector<std::string>& argv,
