@@ -5,7 +5,7 @@
  * and the programs: hidden thunks of the same names jump to the old versions, which every glibc
  * still has, and the few new functions are given here.
  * Thread rule: as the functions themselves. Failure rule: as the functions themselves.
- * Only x86-64 needs it today; elsewhere it is empty. Decision 0004 has the options that were tried.
+ * Only x86-64 needs it today; elsewhere it is empty. Decision 0005 has the options that were tried.
  */
 #include <features.h>
 
