@@ -15,7 +15,8 @@ class LateFileSink;
 
 class CollectorLog {
  public:
-  // `setting`: "off error warn info debug", optionally ":file". False: said on stderr what is wrong.
+  // `setting`: "off error warn info debug", optionally ":file". False: said on stderr what is
+  // wrong.
   [[nodiscard]] bool Open(const std::string& setting, bool is_daemon);
   void SetRunFolder(const std::string& run_path);
   [[nodiscard]] const std::shared_ptr<spdlog::logger>& logger() const { return logger_; }

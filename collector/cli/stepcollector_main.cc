@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <google/protobuf/stubs/logging.h>
+#include <CLI/CLI.hpp>
 
 #include "collector/cli/collector_log.h"
 #include "collector/ingest/listen.h"

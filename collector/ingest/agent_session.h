@@ -67,8 +67,8 @@ class AgentSession : public std::enable_shared_from_this<AgentSession> {
   int64_t last_byte_ns_ = 0;
   bool is_greeted_ = false, is_paused_ = false, is_reading_ = false, is_delivering_ = false;
   bool is_closed_ = false, closes_when_sent_ = false;
-  bool is_mute_ = false;       // writing failed
-  bool saw_reset_ = false;     // the peer left answers of ours unread; its data is still there
+  bool is_mute_ = false;    // writing failed
+  bool saw_reset_ = false;  // the peer left answers of ours unread; its data is still there
 };
 
 [[nodiscard]] int64_t SteadyNowNs();

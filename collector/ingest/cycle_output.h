@@ -3,8 +3,8 @@
 //
 // Purpose: the one list of what a cycle folder holds, used live, after a crash and by `convert`.
 // Thread rule: any thread; one cycle at a time per place.
-// Failure rule: a writer that fails leaves its own file out and is named in `error`; the others go on.
-// The manifest comes last: a cycle folder without one was interrupted.
+// Failure rule: a writer that fails leaves its own file out and is named in `error`; the others go
+// on. The manifest comes last: a cycle folder without one was interrupted.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ struct CyclePlace {
 struct CycleOutput {
   std::vector<std::string> files;  // absolute, traces first
   uint64_t bytes = 0;
-  std::string error;               // "" all written
+  std::string error;  // "" all written
 };
 
 [[nodiscard]] CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place);

@@ -25,10 +25,10 @@ std::string DiskGuard::Check(int64_t now_ns, uint64_t run_bytes, uint64_t max_by
   if (now_ns < next_look_ns_) return low_;
   next_look_ns_ = now_ns + kLookIntervalNs;
   const DiskSpace space = probe_(path_);
-  const bool is_low = space.total_bytes != 0 &&
-                      space.free_bytes < space.total_bytes / 100 * kReservePercent;
-  low_ = is_low ? path_ + ": less than " + std::to_string(kReservePercent) + " % of the disk free (" +
-                      std::to_string(space.free_bytes >> 20) + " MiB)"
+  const bool is_low =
+      space.total_bytes != 0 && space.free_bytes < space.total_bytes / 100 * kReservePercent;
+  low_ = is_low ? path_ + ": less than " + std::to_string(kReservePercent) +
+                      " % of the disk free (" + std::to_string(space.free_bytes >> 20) + " MiB)"
                 : std::string();
   return low_;
 }

@@ -2,7 +2,8 @@
 // Whether there is room to go on.
 //
 // Purpose: recording stops below 10 % free disk and at a run's max-bytes, before anything breaks.
-// Thread rule: one per session. Failure rule: a file system that will not say is taken to have room.
+// Thread rule: one per session. Failure rule: a file system that will not say is taken to have
+// room.
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -3,8 +3,8 @@
 //
 // Purpose: the one place where lengths from the other side are checked (proto/limits.h).
 // Thread rule: one owner.
-// Failure rule: a frame with a wrong checksum is skipped and counted; bytes that cannot be a frame, or
-// one that is too large, end the stream: there is no way back into step.
+// Failure rule: a frame with a wrong checksum is skipped and counted; bytes that cannot be a frame,
+// or one that is too large, end the stream: there is no way back into step.
 #include <cstdint>
 #include <string>
 

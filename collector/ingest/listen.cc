@@ -62,7 +62,8 @@ Listener::Result Listener::Lock() {
       close(fd);
       return Result::kAlreadyServed;
     }
-    struct stat ours {}, there {};
+    struct stat ours {
+    }, there{};
     const bool is_current = fstat(fd, &ours) == 0 && lstat(lock_path_.c_str(), &there) == 0 &&
                             ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
     if (is_current) {

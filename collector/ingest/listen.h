@@ -1,10 +1,9 @@
 #pragma once
 // The collector's listening socket.
 //
-// Purpose: one collector per address; a socket file whose owner is gone is replaced, one whose owner
-// lives is left alone.
-// Thread rule: used at start and end, one thread.
-// Failure rule: nothing is removed before it was shown to be dead.
+// Purpose: one collector per address; a socket file whose owner is gone is replaced, one whose
+// owner lives is left alone. Thread rule: used at start and end, one thread. Failure rule: nothing
+// is removed before it was shown to be dead.
 #include <string>
 
 #include "proto/address.h"
@@ -31,7 +30,7 @@ class Listener {
   [[nodiscard]] Result Lock();
   [[nodiscard]] Result Bind(const proto::SocketAddress& address);
 
-  std::string path_;       // "" for an abstract address
+  std::string path_;  // "" for an abstract address
   std::string lock_path_;
   int lock_fd_ = -1, socket_ = -1;
   bool is_bound_ = false;

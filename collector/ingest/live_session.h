@@ -44,11 +44,10 @@ struct LiveSession {
   std::weak_ptr<AgentSession> connection;
   PeerProcess peer;
   uint32_t protocol = 0;
-  uint64_t queued_bytes = 0;      // frames posted and not taken in yet
+  uint64_t queued_bytes = 0;  // frames posted and not taken in yet
   int64_t lost_at_ns = 0;
   std::vector<v1::Written> untold;  // no connection when they happened
   std::optional<v1::Throttle> throttle;
-
 };
 
 }  // namespace stepagent::ingest

@@ -3,10 +3,10 @@
 //
 // Purpose: spool append -> builder -> when a cycle is closed: writers, manifest, summary,
 // session.json, Written. The same code live and in recovery.
-// Thread rule: On… and Finish from one thread at a time (the session's strand); cycles are written by
-// the jobs handed to post_write, one after another. session.json is guarded by a mutex.
-// Failure rule: a file that cannot be written is named, with errno, in session.json, in the log and to
-// the agent; the session goes on with what is left.
+// Thread rule: On… and Finish from one thread at a time (the session's strand); cycles are written
+// by the jobs handed to post_write, one after another. session.json is guarded by a mutex. Failure
+// rule: a file that cannot be written is named, with errno, in session.json, in the log and to the
+// agent; the session goes on with what is left.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -93,7 +93,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   [[nodiscard]] CyclePlace Place() const;
 
   PipelineHooks hooks_;
-  RunTable* runs_ = nullptr;            // null in recovery
+  RunTable* runs_ = nullptr;  // null in recovery
   std::shared_ptr<Run> run_;
   std::unique_ptr<model::CycleBuilder> builder_;
   spool::RawWriter raw_;
@@ -106,7 +106,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   uint64_t raw_cut_bytes_ = 0;
   std::string last_append_error_;
 
-  mutable std::mutex mutex_;            // below: shared with the writing jobs
+  mutable std::mutex mutex_;  // below: shared with the writing jobs
   std::string session_dir_;
   bool with_pid_ = false, rank_is_final_ = false, had_write_error_ = false;
   spool::SessionState state_;

@@ -11,9 +11,9 @@
 namespace stepagent::ingest {
 
 struct PeerProcess {
-  pid_t pid = 0;              // 0: not visible from here
+  pid_t pid = 0;  // 0: not visible from here
   uid_t uid = static_cast<uid_t>(-1);
-  uint64_t start_ticks = 0;   // tells a reused pid apart
+  uint64_t start_ticks = 0;  // tells a reused pid apart
 };
 enum class Life : uint8_t { kAlive, kDead, kUnknown };
 

@@ -78,9 +78,8 @@ std::string RunTable::Enter(Run* run, model::SessionInfo* session, SessionFolder
   for (const std::string& name : names) {
     size_t after = 0;
     const int32_t rank = ParseRank(name, &after);
-    const bool is_same_host =
-        name.compare(after, 1 + spool::SafeName(session->host).size(),
-                     "_" + spool::SafeName(session->host)) == 0;
+    const bool is_same_host = name.compare(after, 1 + spool::SafeName(session->host).size(),
+                                           "_" + spool::SafeName(session->host)) == 0;
     if (rank >= 0 && is_same_host) taken.insert(rank);
   }
   if (!is_ranked) {
@@ -116,9 +115,8 @@ int32_t RunTable::FinalRank(Run* run, const model::SessionInfo& session) {
     if (u.session == session.id && u.is_final) return u.rank;
     if (!u.is_final) open.push_back(&u), numbers.push_back(u.rank);
   }
-  const bool is_ours = std::any_of(open.begin(), open.end(), [&](const Run::Unranked* u) {
-    return u->session == session.id;
-  });
+  const bool is_ours = std::any_of(
+      open.begin(), open.end(), [&](const Run::Unranked* u) { return u->session == session.id; });
   if (!is_ours) return session.rank;
   std::sort(numbers.begin(), numbers.end());
   std::sort(open.begin(), open.end(), [](const Run::Unranked* a, const Run::Unranked* b) {

@@ -18,14 +18,14 @@
 namespace stepagent::ingest {
 
 struct Run {
-  std::string name, path;            // path: OUT/<run>
-  std::atomic<uint64_t> bytes{0};    // raw and written so far
+  std::string name, path;          // path: OUT/<run>
+  std::atomic<uint64_t> bytes{0};  // raw and written so far
 
   // Ranks nobody set, as numbered so far. Guarded by RunTable's mutex.
   struct Unranked {
     std::string session;
     uint32_t pid = 0;
-    int64_t device = 0;              // sort key: physical ordinal where it can be known
+    int64_t device = 0;  // sort key: physical ordinal where it can be known
     int32_t rank = 0;
     bool is_final = false;
   };
@@ -34,7 +34,7 @@ struct Run {
 
 struct SessionFolder {
   std::string path;
-  bool is_resumed = false;           // the session was here before
+  bool is_resumed = false;  // the session was here before
   bool has_duplicate_rank = false;
 };
 

@@ -17,7 +17,8 @@ constexpr std::chrono::milliseconds kQuickTick{100};
 constexpr std::chrono::milliseconds kSlowTick{1000};
 // Descriptors for files, folders and the C library beside connections.
 constexpr size_t kDescriptorsKept = 32;
-// A process in another pid namespace cannot be watched: in the middle of a cycle, and between cycles.
+// A process in another pid namespace cannot be watched: in the middle of a cycle, and between
+// cycles.
 constexpr int64_t kUnseenProcessNs = 10'000'000'000;
 constexpr int64_t kUnseenAwayNs = 600'000'000'000;
 
@@ -36,8 +37,7 @@ size_t RaiseDescriptorLimit() {
 
 }  // namespace
 
-Server::Impl::Impl(ServerConfig c)
-    : config(std::move(c)), log(config.log), acceptor(io), tick(io) {
+Server::Impl::Impl(ServerConfig c) : config(std::move(c)), log(config.log), acceptor(io), tick(io) {
   if (config.max_connections == 0) config.max_connections = RaiseDescriptorLimit();
   acceptor.assign(asio::local::stream_protocol(), config.listen_socket);
   spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -137,8 +137,7 @@ void Server::Impl::OnEnd(const Connection& connection, const std::string& why) {
 void Server::Impl::ArmTick() {
   const bool is_leaving = config.idle_exit_ns.has_value() && sessions.empty();
   const bool is_quick =
-      is_leaving ||
-      std::any_of(sessions.begin(), sessions.end(), [](const auto& s) {
+      is_leaving || std::any_of(sessions.begin(), sessions.end(), [](const auto& s) {
         return s.second->state == LiveSession::State::kVanished;
       });
   tick.expires_after(is_quick ? kQuickTick : kSlowTick);
@@ -202,9 +201,8 @@ void Server::Impl::FinishSession(const Session& session, const std::string& why)
   }
   session->state = State::kFinishing;
   asio::post(session->frames, [this, session, why] {
-    session->pipeline->Finish(why, [this, session] {
-      asio::post(io, [this, session] { OnFinished(session); });
-    });
+    session->pipeline->Finish(
+        why, [this, session] { asio::post(io, [this, session] { OnFinished(session); }); });
   });
 }
 

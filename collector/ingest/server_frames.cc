@@ -8,8 +8,8 @@
 namespace stepagent::ingest {
 namespace {
 
-// Frames of one session waiting to be taken in, and cycles waiting to be written. Beyond, its socket
-// is not read: the agent's own queue fills and counts.
+// Frames of one session waiting to be taken in, and cycles waiting to be written. Beyond, its
+// socket is not read: the agent's own queue fills and counts.
 constexpr uint64_t kMaxQueuedBytes = uint64_t{64} << 20;
 constexpr size_t kMaxPendingCycles = 4;
 constexpr size_t kMaxUntold = 1000;
@@ -121,9 +121,8 @@ void Server::Impl::OpenSession(const Connection& connection, std::shared_ptr<v1:
   auto raw = std::make_shared<spool::RawFrame>(std::move(frame));
   asio::post(session->frames, [this, session, hello, raw, out] {
     bool is_held = false;
-    const std::string error = SessionPipeline::Open(&runs, out, *hello, *raw, WallNowNs(),
-                                                    HooksFor(session), &is_held,
-                                                    &session->pipeline);
+    const std::string error = SessionPipeline::Open(
+        &runs, out, *hello, *raw, WallNowNs(), HooksFor(session), &is_held, &session->pipeline);
     asio::post(io, [this, session, error, is_held] { OnOpened(session, error, is_held); });
   });
 }

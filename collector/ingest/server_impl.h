@@ -59,7 +59,7 @@ struct Server::Impl {
   asio::io_context io;
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer tick;
-  int spare_fd = -1;                    // given up to be able to refuse when descriptors run out
+  int spare_fd = -1;  // given up to be able to refuse when descriptors run out
   std::set<Connection> connections;
   std::map<std::string, Session> sessions;
   RunTable runs;

@@ -78,19 +78,19 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
     const auto activity = static_cast<Activity>(i);
     KindStatus& kind = cycle->kinds[i];
     Balance& b = cycle->balance[i];
-    const uint64_t arrived = a.written()[i] + a.out_of_window()[i] + a.invalid()[i] +
-                             v.pending->out_of_window[i];
-    const bool is_blind = NeedsDevice(activity) &&
-                          (cycle->HostOnly() || (kind.requested && !kind.enabled));
+    const uint64_t arrived =
+        a.written()[i] + a.out_of_window()[i] + a.invalid()[i] + v.pending->out_of_window[i];
+    const bool is_blind =
+        NeedsDevice(activity) && (cycle->HostOnly() || (kind.requested && !kind.enabled));
     if (is_blind && arrived == 0) continue;  // all null: nobody was there to count
     b.written = a.written()[i];
     b.out_of_window = a.out_of_window()[i] + v.pending->out_of_window[i];
     b.invalid = a.invalid()[i] + v.losses.invalid[i];
     if (kind.requested || arrived > 0) kind.observed = a.written()[i] + a.invalid()[i];
     // CUPTI counts its drops without saying of which kind they were.
-    const bool is_unknown = v.losses.is_unknown[i] ||
-                            (IsDeviceRecord(activity) &&
-                             (v.losses.is_unknown[0] || v.losses.dropped[0] > 0));
+    const bool is_unknown =
+        v.losses.is_unknown[i] ||
+        (IsDeviceRecord(activity) && (v.losses.is_unknown[0] || v.losses.dropped[0] > 0));
     if (is_unknown) continue;  // dropped and produced stay null
     b.dropped = v.losses.dropped[i];
     b.produced = *b.written + *b.dropped + *b.out_of_window + *b.invalid;
@@ -232,9 +232,9 @@ bool IsComplete(const Verdict& v, const Cycle& cycle) {
   if (!p.closed || !p.active_end) return false;
   const auto& schedule = cycle.session.schedule;
   const bool was_planned = schedule.has_value();
-  const bool reached_plan = p.ended == "schedule" ||
-                            (was_planned && p.ended != "limit" && p.ended != "error" &&
-                             schedule->active == cycle.steps.size());
+  const bool reached_plan =
+      p.ended == "schedule" || (was_planned && p.ended != "limit" && p.ended != "error" &&
+                                schedule->active == cycle.steps.size());
   const bool ended_by_user = p.ended == "signal" || p.ended == "request" || p.ended == "exit";
   if (!reached_plan && (was_planned || !ended_by_user)) return false;
   if (p.report && p.report->launches_awaited_in_vain() > 0) return false;

@@ -1,9 +1,9 @@
 #pragma once
 // Everything of a cycle that is a count or a verdict: balance, kinds, joins, GPU status, notes.
 //
-// Purpose: the rule "nothing absent is shown as zero, and what was asked for and never came is said"
-// in one place.
-// Thread rule: pure functions on one cycle. Failure rule: what cannot be known is empty, with a note.
+// Purpose: the rule "nothing absent is shown as zero, and what was asked for and never came is
+// said" in one place. Thread rule: pure functions on one cycle. Failure rule: what cannot be known
+// is empty, with a note.
 #include <set>
 #include <string>
 
@@ -14,12 +14,12 @@ namespace stepagent::model {
 struct Verdict {
   const CycleAssembly* assembly;
   const PendingCycle* pending;
-  LossTotals losses;              // of this cycle alone
-  const Gpu* earlier_gpu;         // what the agent last reported in this session, or nullptr
+  LossTotals losses;       // of this cycle alone
+  const Gpu* earlier_gpu;  // what the agent last reported in this session, or nullptr
   std::set<Activity> requested;
   int64_t clock_step_ns = 0;
   bool has_clock_samples = false;
-  bool saw_device_work = false;   // device records or CUDA calls came at any time in this session
+  bool saw_device_work = false;  // device records or CUDA calls came at any time in this session
 };
 
 void FillVerdict(const Verdict& v, Cycle* cycle);

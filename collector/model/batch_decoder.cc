@@ -30,9 +30,8 @@ class Decoder {
   // would claim records out of nothing.
   bool Accept(uint32_t count, std::initializer_list<int> lengths, Activity activity) {
     if (count == 0) return false;
-    const bool backed = std::any_of(lengths.begin(), lengths.end(), [count](int n) {
-      return static_cast<uint32_t>(n) == count;
-    });
+    const bool backed = std::any_of(lengths.begin(), lengths.end(),
+                                    [count](int n) { return static_cast<uint32_t>(n) == count; });
     if (backed && count <= proto::kMaxRecordsPerBatch) {
       Received(activity) += count;
       return true;

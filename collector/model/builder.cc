@@ -16,8 +16,8 @@ void CycleBuilder::Update(const v1::Hello& hello) { impl_->Greet(hello); }
 void CycleBuilder::Add(const v1::Batch& batch) {
   Impl& s = *impl_;
   if (!s.sequences.Accept(batch.sequence())) return;
-  s.last_host_ns = std::max(
-      s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
+  s.last_host_ns =
+      std::max(s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
   s.Surroundings(batch);
   const uint64_t before = s.records.Count();
   DecodeRecords(batch, {.dictionary = &s.dictionary,
@@ -168,9 +168,9 @@ CycleBuilder::Progress CycleBuilder::progress() const {
   const Impl& s = *impl_;
   int32_t device = s.devices.empty() ? -1 : s.devices.begin()->first;
   if (!s.device_of_context.empty()) {
-    const auto lowest = std::min_element(
-        s.device_of_context.begin(), s.device_of_context.end(),
-        [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto lowest =
+        std::min_element(s.device_of_context.begin(), s.device_of_context.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     device = static_cast<int32_t>(lowest->second);
   }
   return {.records = s.total_records,

@@ -55,7 +55,7 @@ struct CycleBuilder::Impl {
   RangeMatcher ranges;
   std::vector<Ghost> ghosts;
   std::map<uint32_t, PendingCycle> pending;
-  std::optional<uint32_t> last_done;   // cycles up to here were taken
+  std::optional<uint32_t> last_done;  // cycles up to here were taken
   std::map<int32_t, DeviceInfo> devices;
   std::map<uint32_t, uint32_t> device_of_context;
   std::set<Activity> requested;
@@ -63,7 +63,7 @@ struct CycleBuilder::Impl {
   Counts received{}, bad_sections{}, agent_dropped{}, agent_invalid{}, agent_sent{};
   std::array<bool, kActivityCount> unknown_drops{};
   uint64_t losses_order = 0;
-  LossTotals accounted;                // losses that earlier cycles carry
+  LossTotals accounted;  // losses that earlier cycles carry
   std::optional<Gpu> last_gpu;
   std::vector<StepDuration> seen_steps;
   uint64_t seen_step_count = 0;

@@ -8,7 +8,8 @@
 namespace stepagent::model {
 namespace {
 
-// Warmup records are let go once they are this old and this many: long warmups must not fill memory.
+// Warmup records are let go once they are this old and this many: long warmups must not fill
+// memory.
 constexpr TimeNs kWarmupKeptNs = 5'000'000'000;
 constexpr uint64_t kWarmupRecords = 1 << 16;
 constexpr size_t kMaxNotes = 1000;
@@ -182,9 +183,7 @@ void CycleBuilder::Impl::LetWarmupGo() {
   PendingCycle& p = pending.begin()->second;
   if (p.HasActive()) return;
   const TimeNs limit = last_host_ns - kWarmupKeptNs;
-  const auto count = [&p](Activity a, uint64_t n) {
-    p.out_of_window[static_cast<size_t>(a)] += n;
-  };
+  const auto count = [&p](Activity a, uint64_t n) { p.out_of_window[static_cast<size_t>(a)] += n; };
   std::erase_if(records.calls, [&](const Call& call) {
     if (call.begin_ns >= limit) return false;
     if (call.correlation != 0) ghosts.push_back({call.correlation, call.begin_ns});
@@ -194,8 +193,8 @@ void CycleBuilder::Impl::LetWarmupGo() {
   if (ghosts.size() > kMaxGhosts) {
     ghosts.erase(ghosts.begin(), ghosts.end() - static_cast<std::ptrdiff_t>(kMaxGhosts / 2));
   }
-  count(Activity::kNvtx, std::erase_if(records.ranges,
-                                       [limit](const Range& r) { return r.end_ns < limit; }));
+  count(Activity::kNvtx,
+        std::erase_if(records.ranges, [limit](const Range& r) { return r.end_ns < limit; }));
   count(Activity::kNvtx,
         std::erase_if(records.marks, [limit](const Mark& m) { return m.at_ns < limit; }));
   // Device records that came before the first active step began were launched before it.

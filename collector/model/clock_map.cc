@@ -37,8 +37,7 @@ void ClockMap::LeaveOutInterrupted() {
   if (samples_.size() < 3) return;
   uint32_t narrowest = UINT32_MAX;
   for (const Sample& s : samples_) narrowest = std::min(narrowest, s.bracket_ns);
-  const uint64_t limit =
-      std::max<uint64_t>(kBracketFloorNs, uint64_t{narrowest} * kBracketFactor);
+  const uint64_t limit = std::max<uint64_t>(kBracketFloorNs, uint64_t{narrowest} * kBracketFactor);
   std::vector<Sample> good;
   for (const Sample& s : samples_) {
     if (s.bracket_ns <= limit) good.push_back(s);
@@ -125,10 +124,10 @@ TimeNs ClockMap::ToHostIn(const Epoch& epoch, int64_t real_ns) const {
   const int64_t offset_a = a.real_ns - a.host_ns;
   if (after == end) return real_ns - offset_a;
   const int64_t offset_b = after->real_ns - after->host_ns;
-  const double part = static_cast<double>(real_ns - a.real_ns) /
-                      static_cast<double>(after->real_ns - a.real_ns);
-  const auto drift = static_cast<int64_t>(std::llround(
-      static_cast<double>(offset_b - offset_a) * part));
+  const double part =
+      static_cast<double>(real_ns - a.real_ns) / static_cast<double>(after->real_ns - a.real_ns);
+  const auto drift =
+      static_cast<int64_t>(std::llround(static_cast<double>(offset_b - offset_a) * part));
   return real_ns - offset_a - drift;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 // Maps device stamps (CLOCK_REALTIME base) onto the session's clock.
 //
-// Purpose: piecewise linear between sampled pairs, because the wall clock is slewed; never through a
-// step of the wall clock, which splits the samples into epochs.
-// Thread rule: one owner; after Prepare() the const members may be shared.
-// Failure rule: with no sample the session's base is used and ResidualNs() is empty.
+// Purpose: piecewise linear between sampled pairs, because the wall clock is slewed; never through
+// a step of the wall clock, which splits the samples into epochs. Thread rule: one owner; after
+// Prepare() the const members may be shared. Failure rule: with no sample the session's base is
+// used and ResidualNs() is empty.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -116,9 +116,8 @@ void CycleAssembly::NumberFlows() {
     if (used[i] == used[i - 1]) repeated.push_back(used[i]);
   }
   for (Call& call : cycle_.calls) {
-    const bool is_unique =
-        call.correlation != 0 &&
-        !std::binary_search(repeated.begin(), repeated.end(), call.correlation);
+    const bool is_unique = call.correlation != 0 &&
+                           !std::binary_search(repeated.begin(), repeated.end(), call.correlation);
     call.flow_id = is_unique ? call.correlation : next_fresh();
   }
 }

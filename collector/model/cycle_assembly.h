@@ -18,11 +18,11 @@ namespace stepagent::model {
 struct AssemblyInput {
   const PendingCycle* pending;
   const Dictionary* dictionary;
-  const ClockMap* clock;              // prepared
+  const ClockMap* clock;  // prepared
   const RangeMatcher* open_ranges;
   const std::map<uint32_t, uint32_t>* device_of_context;
-  std::optional<TimeNs> later_from;   // records from here on are a later cycle's
-  TimeNs last_host_ns = 0;            // newest host time heard of, 0 unknown
+  std::optional<TimeNs> later_from;  // records from here on are a later cycle's
+  TimeNs last_host_ns = 0;           // newest host time heard of, 0 unknown
   std::string step_source;
 };
 

@@ -60,8 +60,8 @@ void CycleAssembly::PlaceRanges() {
   });
 }
 
-// The step's own range takes the step's stamps, so that a range ending a few ns after its step is not
-// taken for one that was cut.
+// The step's own range takes the step's stamps, so that a range ending a few ns after its step is
+// not taken for one that was cut.
 void CycleAssembly::MarkStepRanges() {
   const std::string name = StepRangeName(in_.step_source);
   const bool is_nvtx = in_.step_source.rfind("nvtx", 0) == 0;

@@ -12,8 +12,8 @@
 
 namespace stepagent::model {
 
-// Times beyond these are nobody's clock (years 1966 and 2103); within them, differences and sums of two
-// cannot overflow.
+// Times beyond these are nobody's clock (years 1966 and 2103); within them, differences and sums of
+// two cannot overflow.
 inline constexpr TimeNs kEarliestNs = -100'000'000'000'000'000;
 inline constexpr TimeNs kLatestNs = 4'200'000'000'000'000'000;
 

@@ -1,9 +1,9 @@
 #pragma once
 // Finds the call that launched a piece of device work.
 //
-// Purpose: correlation ids are 32 bits wide, wrap, and are reused across cycles; of several calls with
-// one id the newest that began before the work did is its launch.
-// Thread rule: built, then read. Failure rule: not found is an answer.
+// Purpose: correlation ids are 32 bits wide, wrap, and are reused across cycles; of several calls
+// with one id the newest that began before the work did is its launch. Thread rule: built, then
+// read. Failure rule: not found is an answer.
 #include <cstdint>
 #include <vector>
 

@@ -31,8 +31,8 @@ struct PendingCycle {
   std::map<uint64_t, Step> active_steps;  // by process_index; end_ns 0 while open
   std::optional<v1::CycleReport> report;
   std::vector<Note> notes;
-  Counts out_of_window{};                 // warmup records already let go
-  std::optional<LossTotals> losses;       // as they stood when the cycle closed
+  Counts out_of_window{};            // warmup records already let go
+  std::optional<LossTotals> losses;  // as they stood when the cycle closed
 
   [[nodiscard]] bool HasActive() const { return active_begin.has_value() || !active_steps.empty(); }
   // When its collection began: records from here on may be this cycle's.

@@ -4,7 +4,8 @@
 // Purpose: push/pop as a stack per (thread, domain), start/end by id across the process.
 // Thread rule: belongs to one builder.
 // Failure rule: an end without a begin is counted; a begin whose end was lost is closed where the
-// depths show that it must have been over. Open ranges are capped, further ones are counted as lost.
+// depths show that it must have been over. Open ranges are capped, further ones are counted as
+// lost.
 #include <cstdint>
 #include <map>
 #include <unordered_map>

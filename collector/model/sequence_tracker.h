@@ -19,8 +19,8 @@ class SequenceTracker {
  private:
   void AddGap(uint64_t first, uint64_t end);
 
-  uint64_t next_ = 0;                     // everything below was seen or is in gaps_
-  std::map<uint64_t, uint64_t> gaps_;     // [first, end)
+  uint64_t next_ = 0;                  // everything below was seen or is in gaps_
+  std::map<uint64_t, uint64_t> gaps_;  // [first, end)
   uint64_t missing_ = 0;
 };
 

@@ -65,9 +65,9 @@ StringId Dictionary::String(uint32_t wire_id) {
   if (wire_id == proto::kNoName) return 0;
   const auto found = string_of_.find(wire_id);
   if (found != string_of_.end()) return found->second;
-  const StringId id = Append(wire_id == proto::kOverflowName
-                                 ? std::string("(name table full)")
-                                 : "(lost name " + std::to_string(wire_id) + ")");
+  const StringId id =
+      Append(wire_id == proto::kOverflowName ? std::string("(name table full)")
+                                             : "(lost name " + std::to_string(wire_id) + ")");
   string_of_.emplace(wire_id, id);
   return id;
 }
@@ -79,8 +79,7 @@ void Dictionary::DeclareThread(uint32_t wire_index, uint32_t tid, const std::str
 }
 
 uint32_t Dictionary::ThreadIndex(uint32_t wire_index) {
-  const auto [at, is_new] =
-      thread_of_.emplace(wire_index, static_cast<uint32_t>(threads_.size()));
+  const auto [at, is_new] = thread_of_.emplace(wire_index, static_cast<uint32_t>(threads_.size()));
   if (is_new) {
     threads_.emplace_back();
     bytes_ += sizeof(Thread);

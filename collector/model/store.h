@@ -15,8 +15,8 @@
 
 namespace stepagent::model {
 
-// Dictionaries by the agent's ids. Every batch declares what it uses, so they can be dropped whenever
-// no record refers to them any more.
+// Dictionaries by the agent's ids. Every batch declares what it uses, so they can be dropped
+// whenever no record refers to them any more.
 class Dictionary {
  public:
   void DeclareString(uint32_t wire_id, const std::string& text);
@@ -78,8 +78,8 @@ struct Records {
   }
 };
 
-// A call whose record is gone; its late device work must still find that it was launched outside the
-// window at hand.
+// A call whose record is gone; its late device work must still find that it was launched outside
+// the window at hand.
 struct Ghost {
   uint32_t correlation = 0;
   TimeNs begin_ns = 0;

@@ -27,8 +27,8 @@ std::string Number(const char* format, uint32_t value) {
 std::string SafeName(std::string_view text, size_t longest) {
   std::string name;
   for (const char c : text.substr(0, longest)) {
-    const bool is_safe = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' ||
-                         c == '_' || c == '-';
+    const bool is_safe =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
     name += is_safe && static_cast<unsigned char>(c) < 0x80 ? c : '_';
   }
   if (name.empty()) return "unknown";

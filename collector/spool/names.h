@@ -19,7 +19,8 @@ inline constexpr std::string_view kManifestName = "manifest.json";
 [[nodiscard]] std::string SafeName(std::string_view text, size_t longest = 64);
 // 8 hex digits: the beginning of an id that is hexadecimal, else a checksum of it.
 [[nodiscard]] std::string ShortId(std::string_view id);
-// The launcher's choice, the run's id when it is a folder name already, else a name made from `now`.
+// The launcher's choice, the run's id when it is a folder name already, else a name made from
+// `now`.
 [[nodiscard]] std::string RunName(const std::string& run_dir, const std::string& run_id,
                                   int64_t now_unix_ns);
 [[nodiscard]] bool IsRunName(std::string_view name);  // <yyyymmddThhmmss>_<8 hex>

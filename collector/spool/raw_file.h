@@ -3,8 +3,8 @@
 //
 // Purpose: the truth everything else is derived from. Hello first, then batches, then Goodbye.
 // Thread rule: one owner per object. A live writer holds an exclusive flock on the file.
-// Failure rule: a failed append leaves the file at its last whole frame; the reader stops at the last
-// whole frame and says how many bytes follow it.
+// Failure rule: a failed append leaves the file at its last whole frame; the reader stops at the
+// last whole frame and says how many bytes follow it.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,8 +37,8 @@ class RawWriter {
 
   std::string path_;
   int fd_ = -1;
-  uint64_t bytes_ = 0;      // end of the last whole frame
-  bool is_torn_ = false;    // bytes of a failed append could not be cut off yet
+  uint64_t bytes_ = 0;    // end of the last whole frame
+  bool is_torn_ = false;  // bytes of a failed append could not be cut off yet
 };
 
 struct RawFrame {

@@ -42,9 +42,8 @@ bool ProcessLives(const std::string& session_dir) {
   if (!hello.ParseFromString(frame.payload)) return false;
   char host[HOST_NAME_MAX + 1] = {};
   if (gethostname(host, sizeof host - 1) != 0 || hello.identity().host() != host) return false;
-  const ingest::PeerProcess process{.pid = static_cast<pid_t>(hello.pid()),
-                                    .uid = 0,
-                                    .start_ticks = hello.process_start_ticks()};
+  const ingest::PeerProcess process{
+      .pid = static_cast<pid_t>(hello.pid()), .uid = 0, .start_ticks = hello.process_start_ticks()};
   return ingest::LifeOf(process) == ingest::Life::kAlive;
 }
 
@@ -101,8 +100,8 @@ std::string CurrentSessionDir(const std::string& path) {
 
 RecoverReport RecoverAll(const std::string& path, Living living) {
   RecoverReport report;
-  const std::string root = path.size() > 1 && path.back() == '/' ? path.substr(0, path.size() - 1)
-                                                                 : path;
+  const std::string root =
+      path.size() > 1 && path.back() == '/' ? path.substr(0, path.size() - 1) : path;
   if (HasRaw(root)) {
     RecoverSession(root, living, &report);
     return report;

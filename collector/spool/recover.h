@@ -1,9 +1,9 @@
 #pragma once
 // Finishes what an interrupted collector left.
 //
-// Purpose: `report`, `convert`, `wait` and the next collector in a folder call this first, so that a
-// session whose collector was killed ends like any other: every cycle written, session.json closed.
-// Thread rule: any thread; a session held by a running collector is left alone (flock).
+// Purpose: `report`, `convert`, `wait` and the next collector in a folder call this first, so that
+// a session whose collector was killed ends like any other: every cycle written, session.json
+// closed. Thread rule: any thread; a session held by a running collector is left alone (flock).
 // Failure rule: every problem is a line; a folder that cannot be recovered stays as it is.
 #include <cstdint>
 #include <functional>
@@ -15,10 +15,10 @@
 namespace stepagent::spool {
 
 struct RecoverReport {
-  uint32_t sessions = 0;        // looked at
-  uint32_t live = 0;            // left alone: held by a running collector, or its process lives
+  uint32_t sessions = 0;  // looked at
+  uint32_t live = 0;      // left alone: held by a running collector, or its process lives
   uint32_t cycles_written = 0;
-  uint64_t cut_bytes = 0;       // after the last whole frame
+  uint64_t cut_bytes = 0;  // after the last whole frame
   std::vector<std::string> files;
   std::vector<std::string> problems;
 };
@@ -26,15 +26,14 @@ struct RecoverReport {
 // A session whose process lives on this host may come back to the next collector.
 enum class Living : uint8_t { kFinishToo, kLeaveAlone };
 
-// A session's folder is renamed once when its rank is numbered (contract: by device, then pid). Where
-// `path` is gone, its sibling of the same process and session; else `path` itself.
+// A session's folder is renamed once when its rank is numbered (contract: by device, then pid).
+// Where `path` is gone, its sibling of the same process and session; else `path` itself.
 [[nodiscard]] std::string CurrentSessionDir(const std::string& path);
 
 // OUT/<run>/sessions/<session>.
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report);
 // A session, a run, or OUT with all its runs.
-[[nodiscard]] RecoverReport RecoverAll(const std::string& path,
-                                       Living living = Living::kFinishToo);
+[[nodiscard]] RecoverReport RecoverAll(const std::string& path, Living living = Living::kFinishToo);
 
 // Reads a raw file into cycles, writing nothing. "" or why it cannot be read. The session's rank is
 // that of its folder's name where the agent knew none.

@@ -14,7 +14,7 @@ namespace stepagent::spool {
 
 struct CycleEntry {
   uint32_t index = 0;
-  std::string state;               // recording writing written failed
+  std::string state;  // recording writing written failed
   std::string ended;
   bool complete = false;
   std::vector<std::string> files;  // relative to the run folder

@@ -85,8 +85,7 @@ class BatchFactory {
     return MakeFrame(proto::FrameType::kHello, Hello().SerializeAsString());
   }
 
-  void Event(uint32_t cycle, v1::CycleEvent::Kind kind, int64_t at,
-             const std::string& ended = "") {
+  void Event(uint32_t cycle, v1::CycleEvent::Kind kind, int64_t at, const std::string& ended = "") {
     auto* event = batch_.add_cycle_events();
     event->set_cycle(cycle);
     event->set_kind(kind);
@@ -235,9 +234,8 @@ class BatchFactory {
     report->set_cycle(cycle);
     report->mutable_gpu()->set_status(status);
     if (status == "unavailable") report->mutable_gpu()->set_reason_code("no_driver");
-    for (const v1::Activity a :
-         {v1::ACTIVITY_KERNEL, v1::ACTIVITY_MEMCPY, v1::ACTIVITY_MEMSET, v1::ACTIVITY_LAUNCH,
-          v1::ACTIVITY_SYNC, v1::ACTIVITY_NVTX}) {
+    for (const v1::Activity a : {v1::ACTIVITY_KERNEL, v1::ACTIVITY_MEMCPY, v1::ACTIVITY_MEMSET,
+                                 v1::ACTIVITY_LAUNCH, v1::ACTIVITY_SYNC, v1::ACTIVITY_NVTX}) {
       auto* kind = report->add_kinds();
       kind->set_activity(a);
       kind->set_requested(true);
@@ -327,9 +325,7 @@ class BatchFactory {
     int64_t last_correlation = 0;
     std::map<std::pair<int64_t, uint64_t>, uint32_t> index;
   };
-  static int64_t Delta(int64_t value, int64_t* last) {
-    return value - std::exchange(*last, value);
-  }
+  static int64_t Delta(int64_t value, int64_t* last) { return value - std::exchange(*last, value); }
   void FillIdentity(v1::Identity* identity) const {
     identity->set_run(run);
     identity->set_session(session_);

@@ -36,9 +36,7 @@ void ExpectBalanced(const Cycle& cycle) {
   }
 }
 
-const Balance& Of(const Cycle& cycle, Activity a) {
-  return cycle.balance[static_cast<size_t>(a)];
-}
+const Balance& Of(const Cycle& cycle, Activity a) { return cycle.balance[static_cast<size_t>(a)]; }
 
 bool HasNote(const Cycle& cycle, const std::string& code) {
   return std::any_of(cycle.notes.begin(), cycle.notes.end(),

@@ -157,9 +157,10 @@ TEST(Pipeline, ASecondHelloChangesSettingsNotIdentity) {
   // The raw file says the same.
   std::vector<model::Cycle> cycles;
   spool::RawReport report;
-  ASSERT_EQ(spool::ReadCycles(session + "/raw.steps",
-                              [&](model::Cycle c) { cycles.push_back(std::move(c)); }, &report),
-            "");
+  ASSERT_EQ(
+      spool::ReadCycles(
+          session + "/raw.steps", [&](model::Cycle c) { cycles.push_back(std::move(c)); }, &report),
+      "");
   ASSERT_EQ(cycles.size(), 2U);
   EXPECT_EQ(cycles[0].session.schedule->active, 2U);
   EXPECT_EQ(cycles[1].session.schedule->active, 1U);
@@ -244,7 +245,9 @@ TEST(Pipeline, LowDiskAndMaxBytesStopRecordingOnce) {
   BatchFactory factory;
   Agent agent;
   ASSERT_EQ(agent.Open(&runs, out.path(), factory,
-                       [](const std::string&) { return DiskSpace{9, 100}; }),
+                       [](const std::string&) {
+                         return DiskSpace{9, 100};
+                       }),
             "");
   agent.Feed(factory.TakeFrame(1));
   agent.Feed(factory.TakeFrame(2));

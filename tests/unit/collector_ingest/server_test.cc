@@ -294,8 +294,8 @@ TEST_F(ServerTest, HostileBytesEndOneConnectionOnly) {
   std::string damaged = factory.TakeFrame(200 * kMs);
   const std::string whole = damaged;
   damaged.back() = static_cast<char>(damaged.back() ^ 1);
-  ASSERT_TRUE(good.Send(damaged + test::MakeFrame(static_cast<proto::FrameType>(77), "later") +
-                        whole));
+  ASSERT_TRUE(
+      good.Send(damaged + test::MakeFrame(static_cast<proto::FrameType>(77), "later") + whole));
   EXPECT_TRUE(good.Written().complete());
 }
 
@@ -306,8 +306,7 @@ TEST_F(ServerTest, ProtocolsThatDoNotMeetAreRefusedWithAReason) {
   hello.set_protocol_min(proto::kProtocol + 1);
   hello.set_protocol(proto::kProtocol + 3);
   Client agent(address_);
-  ASSERT_TRUE(
-      agent.Send(test::MakeFrame(proto::FrameType::kHello, hello.SerializeAsString())));
+  ASSERT_TRUE(agent.Send(test::MakeFrame(proto::FrameType::kHello, hello.SerializeAsString())));
   const v1::Welcome welcome = agent.Welcome();
   EXPECT_FALSE(welcome.accepted());
   EXPECT_NE(welcome.reason().find("protocol"), std::string::npos);
@@ -320,8 +319,7 @@ TEST_F(ServerTest, NewerAgentIsSpokenToInOurProtocol) {
   v1::Hello hello = factory.Hello();
   hello.set_protocol(proto::kProtocol + 3);
   Client agent(address_);
-  ASSERT_TRUE(
-      agent.Send(test::MakeFrame(proto::FrameType::kHello, hello.SerializeAsString())));
+  ASSERT_TRUE(agent.Send(test::MakeFrame(proto::FrameType::kHello, hello.SerializeAsString())));
   const v1::Welcome welcome = agent.Welcome();
   EXPECT_TRUE(welcome.accepted());
   EXPECT_EQ(welcome.protocol(), proto::kProtocol);

@@ -105,8 +105,7 @@ TEST_F(Stepcollector, SigtermFinishesOpenCycles) {
   factory.Step(0, 100, 0);
   const int fd = Connect();
   const std::string bytes = factory.HelloFrame() + factory.TakeFrame(200);
-  ASSERT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   const std::string session =
       Out() + "/20260102T030405_0a1b2c3d/sessions/train_rank0_node1_4242_00112233";
   for (int i = 0; i < 1000; ++i) {
@@ -126,8 +125,7 @@ TEST_F(Stepcollector, KilledOneIsReplacedAndItsSessionFinishedByTheNext) {
   factory.Step(0, 100, 0);
   const int fd = Connect();
   const std::string bytes = factory.HelloFrame() + factory.TakeFrame(200);
-  ASSERT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   const std::string session =
       Out() + "/20260102T030405_0a1b2c3d/sessions/train_rank0_node1_4242_00112233";
   for (int i = 0; i < 1000; ++i) {

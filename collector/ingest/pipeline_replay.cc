@@ -1,0 +1,83 @@
+// The half of SessionPipeline that begins with a raw file instead of a connection.
+#include <algorithm>
+
+#include "collector/ingest/pipeline.h"
+#include "collector/ingest/recovery_state.h"
+#include "collector/spool/folders.h"
+#include "collector/spool/names.h"
+
+namespace stepagent::ingest {
+
+std::string SessionPipeline::Recover(const std::string& session_dir, PipelineHooks hooks,
+                                     bool* is_live, std::shared_ptr<SessionPipeline>* pipeline) {
+  const std::string raw = session_dir + "/" + std::string(spool::kRawName);
+  spool::RawReader reader;
+  std::string error = reader.Open(raw);
+  if (!error.empty()) return error;
+  spool::RawFrame frame;
+  v1::Hello hello;
+  const bool has_hello = reader.Next(&frame) &&
+                         frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello) &&
+                         hello.ParseFromString(frame.payload);
+  if (!has_hello) return raw + ": does not begin with a session's Hello";
+  auto run = std::make_shared<Run>();
+  const size_t slash = session_dir.rfind("/sessions/");
+  run->path = slash == std::string::npos ? session_dir : session_dir.substr(0, slash);
+  run->name = run->path.substr(run->path.rfind('/') + 1);
+  std::shared_ptr<SessionPipeline> made(new SessionPipeline(hello, std::move(hooks), run));
+  made->session_dir_ = session_dir;
+  error = made->Replay(is_live);
+  if (!error.empty()) return error;
+  *pipeline = std::move(made);
+  return {};
+}
+
+// What an earlier collector decided stays so: rank, name, cycles written.
+void SessionPipeline::TakeOldState() {
+  const OldState old = ReadOldState(session_dir_);
+  if (state_.session.rank < 0) {
+    state_.session.rank = std::max(RankInName(session_dir_), 0);
+    state_.session.rank_source = "assigned";
+  }
+  rank_is_final_ = true;
+  with_pid_ = old.has_duplicate_rank || with_pid_;
+  state_.cycles = old.cycles;
+  state_.problems = old.problems;
+}
+
+std::string SessionPipeline::Replay(bool* is_live) {
+  const std::string path = session_dir_ + "/" + std::string(spool::kRawName);
+  std::string error = raw_.Resume(path, is_live);
+  if (!error.empty()) return error;
+  TakeOldState();
+  spool::RawReader reader;
+  error = reader.Open(path);
+  if (!error.empty()) return error;
+  spool::RawFrame frame;
+  while (reader.Next(&frame)) {
+    if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kBatch)) {
+      v1::Batch batch;
+      if (!batch.ParseFromString(frame.payload)) continue;
+      builder_->Add(batch);
+      Dispatch(builder_->TakeClosed());
+    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
+      v1::Goodbye goodbye;
+      if (goodbye.ParseFromString(frame.payload)) builder_->Add(goodbye), said_goodbye_ = true;
+    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello)) {
+      v1::Hello hello;
+      const bool is_ours =
+          hello.ParseFromString(frame.payload) && hello.identity().session() == state_.session.id;
+      if (!is_ours) return path + ": belongs to another session";
+      hello_frame_ = frame;
+      TakeHello(hello);
+      builder_->Update(hello);
+    }
+  }
+  raw_cut_bytes_ = reader.cut_bytes();
+  raw_.CutAt(reader.whole_bytes());
+  state_.raw_bytes = reader.whole_bytes();
+  run_->bytes += reader.whole_bytes();
+  return {};
+}
+
+}  // namespace stepagent::ingest
