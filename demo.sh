@@ -17,7 +17,7 @@ else
   libraries=$BUILD/sim/cuda:$BUILD/sim/cupti-13.0
 fi
 echo "stepagent demo: on $device"
-build
+build stepagent stepagent_core stepagent_command stepcollector stepagent_sim train_loop server replay
 out=${STEPAGENT_OUT:-$PWD/stepagent-traces}
 echo "running: stepagent run --step nvtx:train_step --schedule skip_first=2,wait=1,warmup=1,active=2,repeat=2 -- build/apps/train_loop"
 LD_LIBRARY_PATH=$libraries "$BUILD/bin/stepagent" run --out "$out" --step nvtx:train_step \

@@ -76,14 +76,16 @@ fetch_headers() {
   rm -rf "$tmp"
 }
 
-# build [cmake argument…]
+# build [target…]: all targets when none is named
 build() {
   install_packages "${BUILD_PACKAGES[@]}"
   mkdir -p "$BUILD"
   have_headers || fetch_headers
   local log=$BUILD/build.log
   say "building into ${BUILD#"$PWD"/}"
-  cmake -S "$ROOT" -B "$BUILD" -G Ninja "$@" >"$log" 2>&1 ||
+  local targets=()
+  (($#)) && targets=(--target "$@")
+  cmake -S "$ROOT" -B "$BUILD" -G Ninja >"$log" 2>&1 ||
     { grep -A12 -E 'CMake Error|stepagent:' "$log" >&2 || tail -n 20 "$log" >&2; say "configuring failed, see $log"; return 1; }
-  cmake --build "$BUILD" >>"$log" 2>&1 || { grep -E -A5 'error|FAILED' "$log" | head -n 40 >&2; say "the build failed, see $log"; return 1; }
+  cmake --build "$BUILD" ${targets[@]+"${targets[@]}"} >>"$log" 2>&1 || { grep -E -A5 'error|FAILED' "$log" | head -n 40 >&2; say "the build failed, see $log"; return 1; }
 }

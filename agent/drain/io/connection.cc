@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -157,7 +158,15 @@ bool Connection::NextFrame() {
 void Connection::FrameSent(size_t bytes) {
   const std::lock_guard lock(state_->mutex);
   state_->status.bytes_sent += bytes;
-  if (state_->is_abandoned) return;
+  if (state_->is_abandoned) {
+    // It was just going out when Finish gave up, and was not lost after all.
+    for (uint32_t kind = 0; kind < kActivityKinds; ++kind) {
+      state_->losses.records[kind] -=
+          std::min(state_->losses.records[kind], state_->given_up.records[kind]);
+    }
+    state_->given_up = BatchContent{};
+    return;
+  }
   state_->queued_bytes -= bytes;
   state_->sending = BatchContent{};
 }

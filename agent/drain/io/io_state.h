@@ -62,6 +62,7 @@ struct IoState {
   uint64_t finish_deadline_ns = 0;  // CLOCK_MONOTONIC
   std::deque<OutFrame> queue;
   BatchContent sending;       // of the frame that was taken off the queue
+  BatchContent given_up;      // what was being sent when Finish gave up: counted as lost by then
   uint64_t queued_bytes = 0;  // of the queue and of the frame being sent
   std::vector<std::pair<uint64_t, std::string>> answers;
   WakeLine wake;
@@ -78,6 +79,7 @@ struct IoState {
   void LoseQueued() {
     if (is_abandoned) return;
     AddContent(&losses, sending);
+    given_up = sending;
     for (const OutFrame& frame : queue) AddContent(&losses, frame.content);
     sending = BatchContent{};
     queue.clear();
