@@ -22,6 +22,7 @@ list(APPEND _sa_dirs /usr/include /usr/lib/cuda/include)
 # Wheels unpacked by the scripts into the build folder, then those of the interpreters on PATH.
 file(GLOB _sa_wheels
      ${CMAKE_BINARY_DIR}/vendor/nvidia/*/include
+     ${CMAKE_SOURCE_DIR}/build/vendor/nvidia/*/include
      /usr/lib/python3*/*-packages/nvidia/*/include
      /usr/local/lib/python3*/*-packages/nvidia/*/include
      $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/*/include)

@@ -111,7 +111,8 @@ void Agent::OnGateEvent(const core::GateEvent& event) {
 void Agent::ConnectCollector() {
   wants_collector_ = false;
   session_begun_.store(1, std::memory_order_release);
-  if (is_linked_) return;
+  if (is_linked_ && hello_is_current_) return;
+  hello_is_current_ = true;
   is_linked_ = true;
   goodbye_sent_ = false;
   const std::string address = CollectorAddressText();

@@ -120,6 +120,7 @@ class Agent {
   uint64_t stop_at_ns_ = 0;          // start --for
   uint64_t watch_at_ns_ = 0;         // the line about steps that never come
   bool wants_collector_ = false;
+  bool hello_is_current_ = false;    // the collector was told the settings in force
   bool is_linked_ = false;           // the collector is held
   bool said_signal_taken_ = false;
   bool throttled_ = false;

@@ -178,10 +178,7 @@ bool Agent::ConfigureSources() {
   if (settings_.schedule && has_step_source_) schedule = ToCoreSchedule(*settings_.schedule);
   profiler_ = std::make_unique<trigger::ProfilerRange>(&core::Gate(), schedule);
   ApplyStepSource(settings_.step);
-  if (settings_.signal_number == 0 || settings_.step.kind == Kind::kSignal ||
-      stub_->signal_number != 0) {
-    return true;
-  }
+  if (settings_.signal_number == 0 || stub_->signal_number != 0) return true;
   if (stub_->install_signal(settings_.signal_number) != 0 && !said_signal_taken_) {
     said_signal_taken_ = true;
     guard::Log(settings_.signal_asked ? LogLevel::kWarn : LogLevel::kInfo,
@@ -233,6 +230,7 @@ bool Agent::ArmAtStart() {
 
 void Agent::ApplyCapture(const proto::Settings& settings) {
   capture_ = settings;
+  hello_is_current_ = false;
   (void)core::Gate().Reconfigure(GateConfigOf(settings));
   CaptureOptions options;
   options.activities = settings.activities;
