@@ -213,7 +213,8 @@ const std::vector<SettingRow>* MakeRows() {
 // Ours, but no settings: see settings.h.
 bool IsInternalVariable(std::string_view name) {
   return name == kDisableVariable || name == "STEPAGENT_RUNTIME_DIR" || name == "STEPAGENT_LIB" ||
-         name.starts_with(kRunVariable) || name.starts_with("STEPAGENT_SIM_");
+         name.starts_with(kRunVariable) || name.starts_with("STEPAGENT_SIM_") ||
+         name.starts_with("STEPAGENT_TEST_");
 }
 
 // As it was given, if it was.

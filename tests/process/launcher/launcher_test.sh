@@ -238,6 +238,11 @@ case_killed() {
   "$S" run --step nvtx:request --schedule active=100000 -- "$SERVER" --host-only --seconds 50 --rate 50 >out 2>err & pid=$!
   for ((i = 0; i < 2000; ++i)); do server=$(child_of $pid) && break; read -rt 0.01 <> <(:); done
   until_answers "$server"; until_cycle "$server" 1
+  # What was not flushed is lost with the process: wait until some of the cycle is on disk.
+  for ((i = 0; i < 3000; ++i)); do
+    [[ $(cat stepagent-traces/*/sessions/*/raw.steps 2>/dev/null | wc -c) -gt 4000 ]] && break
+    read -rt 0.01 <> <(:)
+  done
   kill -KILL "$server"; wait $pid 2>/dev/null; same $? 137
   has 'ended by: killed' err; same "$(find stepagent-traces -name '*.gz' | wc -l)" 1 traces
 }
