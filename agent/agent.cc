@@ -24,8 +24,7 @@ using proto::LogLevel;
 
 // The drain polls this often while recording: rings hold about four times as much (ring_registry.h).
 constexpr uint64_t kPollNs = 1'000'000;
-constexpr uint64_t kNoStepsAfterNs = 59'000'000'000;
-constexpr uint64_t kCountAgainNs = 1'000'000'000;
+constexpr uint64_t kNoStepsAfterNs = 60'000'000'000;
 // How long a process whose main thread is gone may outlive its last thread.
 constexpr uint64_t kLastThreadPollNs = 20'000'000;
 // A named collector that could not be reached for this long is not waited for at exit.
@@ -200,15 +199,7 @@ uint64_t Agent::WatchForSteps(uint64_t now_ns) {
   if (gate.process_index != 0 || gate.step_open || gate.phase != Phase::kWaiting) return 0;
   if (watch_at_ns_ == 0) watch_at_ns_ = now_ns + kNoStepsAfterNs;
   if (now_ns < watch_at_ns_) return watch_at_ns_;
-  if (!watch_counting_) {
-    // Counting has long switched itself off: look once more at what runs now.
-    watch_counting_ = true;
-    watch_at_ns_ = now_ns + kCountAgainNs;
-    core::g_words->bits.fetch_or(core::kBitCountNames, std::memory_order_relaxed);
-    return watch_at_ns_;
-  }
   watch_said_ = true;
-  core::g_words->bits.fetch_and(~uint32_t{core::kBitCountNames}, std::memory_order_relaxed);
   last_error_ = NoStepsLine();
   guard::Log(LogLevel::kWarn, last_error_);
   return 0;

@@ -124,7 +124,7 @@ class Agent {
   bool is_linked_ = false;           // the collector is held
   bool said_signal_taken_ = false;
   bool throttled_ = false;
-  bool watch_said_ = false, watch_counting_ = false;
+  bool watch_said_ = false;
   std::string reported_trouble_;
   core::Phase logged_phase_ = core::Phase::kIdle;
   std::string last_error_;

@@ -24,11 +24,6 @@ Answer::Verdict ToAnswer(StepGate::Verdict verdict) {
   return Answer::Verdict::kRefused;
 }
 
-bool NeedsSteps(const proto::Settings& settings) {
-  return settings.step.kind != proto::StepSetting::Kind::kUnset &&
-         settings.step.kind != proto::StepSetting::Kind::kNone;
-}
-
 }  // namespace
 
 core::Schedule ToCoreSchedule(const proto::ScheduleSetting& s) {
@@ -99,7 +94,7 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
     wanted.schedule.reset();
   }
   answer.reason = WhyNotCapture(wanted);
-  if (request.steps != 0 && !NeedsSteps(wanted)) {
+  if (request.steps != 0 && !proto::HasStepSource(wanted)) {
     answer.reason = "--steps needs a step source: give --step, for instance nvtx:train_step";
   }
   if (!answer.reason.empty()) return answer;
@@ -127,7 +122,7 @@ core::StepGate::Verdict Agent::BeginCapture(const proto::Settings& settings, uin
   stop_at_ns_ = 0;
   const uint64_t now = HostClock::Ticks();
   StepGate::Verdict verdict;
-  if (!settings.schedule || !NeedsSteps(settings)) {
+  if (!settings.schedule || !proto::HasStepSource(settings)) {
     verdict = Gate().ArmWhole(now);
   } else if (at_step != 0) {
     verdict = Gate().ArmAt(ToCoreSchedule(*settings.schedule), at_step - 1, now);

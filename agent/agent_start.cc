@@ -25,7 +25,6 @@ using proto::LogLevel;
 using Kind = proto::StepSetting::Kind;
 
 constexpr uint32_t kNvtxActivity = 6;  // batch.proto Activity
-constexpr std::string_view kDefaultSchedule = "skip_first=10,wait=5,warmup=2,active=3,repeat=1";
 
 bool HasVariable(char* const* environment, std::string_view entry) {
   for (char* const* e = environment; e != nullptr && *e != nullptr; ++e) {
@@ -120,22 +119,17 @@ bool Agent::ReadSettings() {
 
 // The contract's table of what is given and what results.
 bool Agent::ApplyDefaults() {
-  const Kind kind = settings_.step.kind;
-  has_step_source_ = kind != Kind::kUnset && kind != Kind::kNone;
+  has_step_source_ = proto::HasStepSource(settings_);
   whole_run_ = HasVariable(environment_, "STEPAGENT_RUN_MODE=whole");
   if (settings_.schedule && !has_step_source_ && !whole_run_) {
     GoInert("STEPAGENT_SCHEDULE needs a step source: set STEPAGENT_STEP, for instance nvtx:train_step");
     return false;
   }
-  if (has_step_source_ && !settings_.schedule) {
-    std::string why;
-    settings_.schedule = proto::ParseSchedule(kDefaultSchedule, &why);
-    guard::Log(LogLevel::kInfo, "schedule " + std::string(kDefaultSchedule) + " (the default)");
+  if (proto::ApplyDefaultSchedule(&settings_)) {
+    guard::Log(LogLevel::kInfo, "schedule " + settings_.schedule->Text() + " (the default)");
   }
-  if (settings_.arm == proto::ArmMode::kUnset) {
-    settings_.arm = settings_.schedule || whole_run_ ? proto::ArmMode::kStart
-                                                     : proto::ArmMode::kDemand;
-  }
+  if (whole_run_ && settings_.arm == proto::ArmMode::kUnset) settings_.arm = proto::ArmMode::kStart;
+  settings_.arm = proto::EffectiveArm(settings_);
   if (!settings_.out.empty() && settings_.out[0] != '/') {
     const std::string start = stub_->start_dir == nullptr ? "" : stub_->start_dir;
     if (start.empty()) {

@@ -86,11 +86,20 @@ static void register_fork(void) {
 
 static int is_set(const char* value) { return value != NULL && *value != '\0'; }
 
+/* As proto/settings.cc's IsDisabledValue. */
+static int is_disabled(const char* value) {
+  static const char* const kOff[] = {"", "0", "off", "no", "false"};
+  if (value == NULL) return 0;
+  for (size_t i = 0; i < sizeof kOff / sizeof kOff[0]; ++i) {
+    if (strcmp(value, kOff[i]) == 0) return 0;
+  }
+  return 1;
+}
+
 __attribute__((constructor)) static void start(void) {
   /* A privileged program must not be steered through variables of its caller. */
   if (getauxval(AT_SECURE) != 0) return;
-  const char* disable = stepagent_env("STEPAGENT_DISABLE");
-  if (is_set(disable) && strcmp(disable, "0") != 0) return;
+  if (is_disabled(stepagent_env("STEPAGENT_DISABLE"))) return;
   /* A relative --out means this folder, whatever the program changes to later. */
   if (getcwd(start_dir, kPathBytes) == NULL) start_dir[0] = '\0';
   if (!learn_own_path()) return;

@@ -60,6 +60,15 @@ class Options(AgentTest):
         self.run_app([app('train_loop'), '--steps', '3'], env)
         self.assertFalse(os.path.exists(self.out))
 
+    def test_disabled_off(self):
+        for value in ('0', 'off', 'no', 'false', ''):
+            out = os.path.join(self.scratch, 'off-' + value)
+            env = harness.agent_environment(out, sim=False, schedule='active=1,repeat=1',
+                                            step='nvtx:train_step')
+            env['STEPAGENT_DISABLE'] = value
+            self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+            self.traced(1, out)
+
 
 if __name__ == '__main__':
     harness.main()
