@@ -1,21 +1,42 @@
 #include "agent/cupti/driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include <cstring>
 
 namespace stepagent::cupti {
 namespace {
 
 constexpr const char* kSoname = "libcuda.so.1";
+constexpr const char* kFileStem = "libcuda.so";  // the file may bear the driver's version
 
 template <typename F>
 void LookUp(void* handle, const char* name, F* out) {
   *out = reinterpret_cast<F>(dlsym(handle, name));
 }
 
+int NoteDriver(dl_phdr_info* info, size_t /*bytes*/, void* found) {
+  const char* slash = std::strrchr(info->dlpi_name, '/');
+  const char* file = slash != nullptr ? slash + 1 : info->dlpi_name;
+  if (std::strncmp(file, kFileStem, std::strlen(kFileStem)) != 0) return 0;
+  *static_cast<bool*>(found) = true;
+  return 1;
+}
+
+// Even with RTLD_NOLOAD a name that no mapped object bears is searched for on disk, and while this
+// thread opens a file the application's dup2 over that number fails with EBUSY: so the list of
+// mapped objects is asked first.
+void* MappedDriver() {
+  bool is_mapped = false;
+  dl_iterate_phdr(NoteDriver, &is_mapped);
+  return is_mapped ? dlopen(kSoname, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL) : nullptr;
+}
+
 }  // namespace
 
 bool Driver::IsMapped() {
-  void* handle = dlopen(kSoname, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+  void* handle = MappedDriver();
   if (handle == nullptr) return false;
   dlclose(handle);
   return true;
@@ -25,7 +46,7 @@ bool Driver::Find() {
   if (handle_ != nullptr) return true;
   // The reference is kept: our function pointers must stay good. The driver is not made to be
   // unloaded anyway.
-  handle_ = dlopen(kSoname, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+  handle_ = MappedDriver();
   if (handle_ == nullptr) return false;
   LookUp(handle_, "cuInit", &init_);
   LookUp(handle_, "cuDriverGetVersion", &get_version_);
