@@ -106,7 +106,7 @@ bool Agent::ReadSettings() {
   settings_ = proto::DefaultSettings();
   std::vector<std::string> unknown;
   const auto error = proto::ApplyEnvironment(environment_, &settings_, &unknown);
-  guard::StartLog(settings_.log_level, settings_.log_file);
+  guard::StartLog(settings_.log_level, settings_.log_file, stub_->stderr_is_ours);
   if (error) {
     GoInert(error->Line());
     return false;

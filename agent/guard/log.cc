@@ -1,7 +1,6 @@
 #include "agent/guard/log.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,33 +15,18 @@ using proto::LogLevel;
 
 LogLevel g_level = LogLevel::kWarn;
 char g_file[proto::kMaxNameBytes];
-dev_t g_device;
-ino_t g_inode;
-bool g_has_stderr = false;
-
-bool StderrIsStillOurs() noexcept {
-  struct stat now;
-  return g_has_stderr && fstat(STDERR_FILENO, &now) == 0 && now.st_dev == g_device &&
-         now.st_ino == g_inode;
-}
+int (*g_stderr_is_ours)() = nullptr;
 
 }  // namespace
 
-void StartLog(LogLevel level, std::string_view file) noexcept {
-  const int saved = errno;
+void StartLog(LogLevel level, std::string_view file, int (*stderr_is_ours)()) noexcept {
   g_level = level;
   g_file[0] = '\0';
   if (!file.empty() && file.size() < sizeof g_file) {
     std::memcpy(g_file, file.data(), file.size());
     g_file[file.size()] = '\0';
   }
-  struct stat now;
-  g_has_stderr = fstat(STDERR_FILENO, &now) == 0;
-  if (g_has_stderr) {
-    g_device = now.st_dev;
-    g_inode = now.st_ino;
-  }
-  errno = saved;
+  g_stderr_is_ours = stderr_is_ours;
 }
 
 bool WouldLog(LogLevel level) noexcept { return level != LogLevel::kOff && level <= g_level; }
@@ -63,7 +47,7 @@ void Log(LogLevel level, std::string_view text) noexcept {
       [[maybe_unused]] const ssize_t ignored = write(fd, line, head + length + 1);
       close(fd);
     }
-  } else if (StderrIsStillOurs()) {
+  } else if (g_stderr_is_ours != nullptr && g_stderr_is_ours() != 0) {
     [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line, head + length + 1);
   }
   errno = saved;

@@ -4,7 +4,7 @@
 // Purpose: one write(2) per line to stderr (or to the file --log names), never to anything else.
 // Thread rule: any thread of ours; not on a hot path, not in a signal handler, not on stepagent-io.
 // Failure rule: silent. stderr is written only while descriptor 2 still has the device and inode it
-// had at start: after a close and an open our line would land in the application's file.
+// had when the process started (stub/stub_stderr.c): after a close and an open our line would land in the application's file.
 #include <cstdint>
 #include <string_view>
 
@@ -12,8 +12,8 @@
 
 namespace stepagent::guard {
 
-// Remembers what descriptor 2 is now. `file` empty: stderr.
-void StartLog(proto::LogLevel level, std::string_view file) noexcept;
+// `file` empty: stderr, while `stderr_is_ours` says 1.
+void StartLog(proto::LogLevel level, std::string_view file, int (*stderr_is_ours)()) noexcept;
 [[nodiscard]] bool WouldLog(proto::LogLevel level) noexcept;
 void Log(proto::LogLevel level, std::string_view text) noexcept;
 

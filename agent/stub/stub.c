@@ -18,6 +18,7 @@ struct stepagent_stub stepagent_stub_state = {
     .size = sizeof(struct stepagent_stub),
     .install_signal = stepagent_install_signal,
     .signal_is_ours = stepagent_signal_is_ours,
+    .stderr_is_ours = stepagent_stderr_is_ours,
 };
 
 enum { kPathBytes = 4096, kForkWaitMs = 100 };
@@ -104,6 +105,7 @@ __attribute__((constructor)) static void start(void) {
   if (getcwd(start_dir, kPathBytes) == NULL) start_dir[0] = '\0';
   if (!learn_own_path()) return;
   disabled = 0;
+  stepagent_remember_stderr();
   stepagent_stub_state.start_dir = start_dir;
   stepagent_stub_state.path = own_path;
   if (!is_set(stepagent_env("CUDA_INJECTION64_PATH"))) {
@@ -125,6 +127,7 @@ static void complain(const char* what) {
   static stepagent_word said;
   const char* log = stepagent_env("STEPAGENT_LOG");
   if ((log != NULL && strncmp(log, "off", 3) == 0) || atomic_exchange(&said, 1) != 0) return;
+  if (!stepagent_stderr_is_ours()) return;
   char line[512] = "stepagent: not recording: ";
   const size_t head = strlen(line);
   size_t length = strlen(what);

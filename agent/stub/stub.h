@@ -1,8 +1,8 @@
 /* libstepagent.so, the stub: what every process of the tree loads.
  *
  * Purpose: cost nothing in processes of no interest. The constructor reads a few environment entries,
- * adds the two injection variables where they are free and, if a signal was asked for by name,
- * installs one handler. No thread, socket, dlopen, file or heap. The first InitializeInjection*
+ * adds the two injection variables where they are free, notes which file descriptor 2 is and, if a
+ * signal was asked for by name, installs one handler. No thread, socket, dlopen, file or heap. The first InitializeInjection*
  * loads libstepagent_core.so from beside this file.
  * Thread rule: the constructor runs before main; the entry points may come on any thread, several at
  * once.
@@ -40,6 +40,8 @@ struct stepagent_stub {
   int (*install_signal)(int number);
   /* 1 while the handler of signal_number is ours. */
   int (*signal_is_ours)(void);
+  /* 1 while descriptor 2 is the file it was when the process started. */
+  int (*stderr_is_ours)(void);
 };
 
 /* The core's entry points, found by dlsym. */
@@ -54,6 +56,9 @@ typedef int (*stepagent_core_attach_fn)(struct stepagent_stub*);
 /* stub_env.c */
 const char* stepagent_env(const char* name);
 void stepagent_env_add(const char* name, const char* value);
+/* stub_stderr.c */
+void stepagent_remember_stderr(void);
+int stepagent_stderr_is_ours(void);
 /* stub_signal.c */
 extern struct stepagent_stub stepagent_stub_state;
 int stepagent_signal_number(const char* text);

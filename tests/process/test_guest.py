@@ -1,7 +1,9 @@
 """Guest manners: forks, closed descriptors, ways to leave, with and without the agent."""
 import os
 import re
+import shutil
 import signal
+import subprocess
 
 import harness
 from harness import AgentTest, app
@@ -32,6 +34,31 @@ class Guest(AgentTest):
     def test_close_all_keeps_the_applications_bytes(self):
         self.both([app('close_all'), '20', '1000'], sim=False, **ACTIVE)
         self.both([app('close_all'), '20', '1000', '--std'], sim=False, **ACTIVE)
+        # With much to say, and descriptor 2 the application's own file before our first line.
+        self.both([app('close_all'), '20', '1000', '--std'], sim=False, log='debug',
+                  collector=os.path.join(self.scratch, 'nowhere'), exit_wait='0s', **ACTIVE)
+
+    def test_no_thread_of_ours_opens_a_descriptor_beside_the_application(self):
+        """While one is being opened, the application's dup2 over its number fails with EBUSY."""
+        calls = os.path.join(self.scratch, 'calls')
+        trace = ['strace', '-f', '-qq', '-o', calls, '-e', 'signal=none', '-e',
+                 'trace=%desc,%process,prctl']
+        if shutil.which('strace') is None or subprocess.run(trace + ['true']).returncode != 0:
+            self.skipTest('strace is not installed or not allowed here')
+        # No collector: strace would wait for its end too.
+        nowhere = os.path.join(self.scratch, 'nowhere')
+        environment = self.environment(sim=False, collector=nowhere, exit_wait='0s', **ACTIVE)
+        agent = [argument for name in ('LD_PRELOAD', 'STEPAGENT_SCHEDULE')
+                 for argument in ('-E', '%s=%s' % (name, environment.pop(name)))]
+        self.run_app(trace + agent + [app('nvtx_loop'), 'ascii', '50', '--sleep-us', '1000'],
+                     environment)
+        with open(calls) as file:
+            lines = [line.split(None, 1) for line in file]
+        ours, = {thread for thread, call in lines if re.match(r'prctl\(PR_SET_NAME, "stepagent"', call)}
+        makers = r'(open|openat|openat2|creat|socket|dup|dup2|dup3|pipe|pipe2|eventfd|epoll_create)'
+        opened = [call for thread, call in lines
+                  if thread == ours and re.match(makers + r'\d?\(', call)]
+        self.assertEqual(opened, [])
 
     def test_ways_to_leave(self):
         for way in ('return', 'exit', '_exit', 'quick_exit', 'abort', 'segv', 'term', 'kill',
