@@ -74,6 +74,11 @@ class SpscRing {
   [[nodiscard]] uint64_t produced() const noexcept {
     return head_.load(std::memory_order_relaxed) + dropped();
   }
+  // What waits for the consumer; exact on the producer's thread while the consumer rests.
+  [[nodiscard]] uint64_t waiting() const noexcept {
+    const uint64_t tail = tail_.load(std::memory_order_relaxed);
+    return head_.load(std::memory_order_relaxed) - tail;
+  }
   [[nodiscard]] uint32_t slots() const noexcept { return static_cast<uint32_t>(mask_ + 1); }
 
  private:
