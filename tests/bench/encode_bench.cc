@@ -239,11 +239,14 @@ struct Cupti {
   bool is_there = false;
 };
 
-// STEPAGENT_BENCH_CUPTI, else a toolkit's, else what the loader finds (the simulated one).
+// A toolkit's, else what the dynamic linker finds (the simulated one). The vendor's iterator needs
+// no device, but a libcuda in the process.
 void* OpenCupti() {
-  const char* named = std::getenv("STEPAGENT_BENCH_CUPTI");
-  if (named != nullptr) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
   (void)dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  for (const cupti::Loader::Candidate& candidate : cupti::Loader::InToolkits()) {
+    void* handle = dlopen(candidate.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) return handle;
+  }
   return dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
 }
 

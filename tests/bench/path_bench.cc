@@ -6,8 +6,8 @@
 //
 // N launch records a producer. Without --pace-ns a producer whose ring is full waits (lossless) and
 // the result is a rate; with it each producer makes a record every NS and what a full ring refused
-// is counted. A run ends when raw.steps holds every byte that was sent. Each run is a process of its
-// own, because an agent's state is a process's. --keep FILE: the last run's raw.steps.
+// is counted. A run ends when raw.steps holds every byte that was sent. Each run is a process of
+// its own, because an agent's state is a process's. --keep FILE: the last run's raw.steps.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -36,7 +36,8 @@ namespace {
 
 using core::HostClock;
 
-constexpr uint64_t kPollNs = 1'000'000;  // as the agent's thread while it records
+constexpr uint64_t kPollNs = 1'000'000;              // as the agent's thread while it records
+constexpr uint64_t kQueueHigh = uint64_t{16} << 20;  // half of the uplink's queue
 constexpr uint64_t kPatienceNs = 120'000'000'000;
 
 struct Options {
@@ -118,10 +119,11 @@ void Produce(const Options& options, unsigned number, core::NameId name, Shared*
 
 pid_t StartCollector(const Options& options, const std::string& address, const std::string& out) {
   std::string program = options.collector, socket = address, folder = out;
-  const char* argv[] = {program.c_str(), "--socket", socket.c_str(), "--out", folder.c_str(),
-                        "--log", "warn", nullptr};
+  const char* argv[] = {program.c_str(), "--socket", socket.c_str(), "--out",
+                        folder.c_str(),  "--log",    "warn",         nullptr};
   pid_t pid = 0;
-  if (posix_spawn(&pid, program.c_str(), nullptr, nullptr, const_cast<char**>(argv), environ) != 0) {
+  if (posix_spawn(&pid, program.c_str(), nullptr, nullptr, const_cast<char**>(argv), environ) !=
+      0) {
     return -1;
   }
   return pid;
@@ -144,7 +146,7 @@ std::string Hello(const std::string& out) {
 }
 
 uint64_t FileBytes(const std::string& path) {
-  struct stat status{};
+  struct stat status {};
   return stat(path.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
@@ -177,6 +179,10 @@ Outcome Record(const Options& options, drain::io::Uplink* uplink, size_t hello_b
   shared.go.store(true, std::memory_order_release);
   while (true) {
     const bool is_last = shared.live == 0;
+    // Lossless: what the collector is behind with is not to overflow the uplink's queue.
+    if (options.pace_ns == 0) {
+      (void)Await([&] { return uplink->status().queued_bytes < kQueueHigh; });
+    }
     drainer.RunOnce(WallNs(), false);
     if (is_last) break;
     std::atomic<uint32_t> never{0};
@@ -203,8 +209,9 @@ Outcome Record(const Options& options, drain::io::Uplink* uplink, size_t hello_b
   outcome.dropped = shared.dropped;
   outcome.ok = sink.refused() == 0;
   if (!outcome.ok) std::fprintf(stderr, "path_bench: the uplink's queue was full\n");
-  if (!options.keep.empty()) std::filesystem::copy_file(raw, options.keep,
-      std::filesystem::copy_options::overwrite_existing);
+  if (!options.keep.empty())
+    std::filesystem::copy_file(raw, options.keep,
+                               std::filesystem::copy_options::overwrite_existing);
   return outcome;
 }
 

@@ -2,9 +2,10 @@
 //
 //   write_bench --out FOLDER [--kernels N] [--runs R] [--formats chrome,perfetto,…]
 //
-// Beside ours, interleaved: the bare writer, which formats the same kernels' names, times and shapes
-// as Chrome rows into a buffer and writes that (kernel rows only, no hash, not compressed), and zlib
-// on the bare writer's text. CPU is that of all threads; `_elapsed` rows are by the wall clock.
+// Beside ours, interleaved: the bare writer, which formats the same kernels' names, times and
+// shapes as Chrome rows into a buffer and writes that (kernel rows only, no hash, not compressed),
+// and zlib on the bare writer's text. CPU is that of all threads; `_elapsed` rows are by the wall
+// clock.
 #include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -36,11 +37,18 @@ model::Cycle MakeCycle(uint32_t kernels) {
   c.complete = true;
   c.threads.push_back({4242, "python"});
   c.lanes = {{0, 1, 7, 7, 0, 0}, {0, 1, 20, 20, 0, 0}, {0, 1, 24, 24, 0, 0}};
-  c.devices.push_back({.ordinal = 0, .name = "GPU", .multiprocessors = 132, .compute_major = 9,
-                       .warp_size = 32, .max_threads_per_block = 1024,
-                       .max_threads_per_multiprocessor = 2048, .registers_per_block = 65536,
-                       .registers_per_multiprocessor = 65536, .shared_per_block = 49152,
-                       .shared_per_multiprocessor = 233472, .shared_per_block_optin = 232448});
+  c.devices.push_back({.ordinal = 0,
+                       .name = "GPU",
+                       .multiprocessors = 132,
+                       .compute_major = 9,
+                       .warp_size = 32,
+                       .max_threads_per_block = 1024,
+                       .max_threads_per_multiprocessor = 2048,
+                       .registers_per_block = 65536,
+                       .registers_per_multiprocessor = 65536,
+                       .shared_per_block = 49152,
+                       .shared_per_multiprocessor = 233472,
+                       .shared_per_block_optin = 232448});
   c.strings.emplace_back("cudaLaunchKernel");
   for (const auto kind : {model::Activity::kKernel, model::Activity::kLaunch}) {
     c.kinds[static_cast<size_t>(kind)] = {true, true, kernels, ""};
@@ -55,8 +63,8 @@ model::Cycle MakeCycle(uint32_t kernels) {
       shape_of[k.name] = static_cast<int64_t>(c.shapes.size());
       const auto name = static_cast<model::StringId>(c.strings.size());
       c.strings.push_back(KernelStream::Name(k.name));
-      c.shapes.push_back({name, name, k.grid, k.block, {}, k.registers, k.static_shared,
-                          k.dynamic_shared, 0});
+      c.shapes.push_back(
+          {name, name, k.grid, k.block, {}, k.registers, k.static_shared, k.dynamic_shared, 0});
     }
     const auto begin = static_cast<model::TimeNs>(k.start_ns - base);
     model::Call call;

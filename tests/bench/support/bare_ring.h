@@ -1,11 +1,10 @@
 #pragma once
 // The bare ring: what one record costs when nothing but the record is made.
 //
-// Purpose: the common baseline of every recording row. One call, one TLS access, one time stamp, one
-// 48-byte store into a ring that fits the second-level cache; a ratio to it means the same on any
-// machine.
-// Thread rule: a ring per thread, drained by its own thread between bursts.
-// Failure rule: a full ring drops and counts.
+// Purpose: the common baseline of every recording row. One call, one TLS access, one time stamp,
+// one 48-byte store into a ring that fits the second-level cache; a ratio to it means the same on
+// any machine. Thread rule: a ring per thread, drained by its own thread between bursts. Failure
+// rule: a full ring drops and counts.
 #include <atomic>
 #include <cstdint>
 #include <memory>

@@ -10,9 +10,11 @@ constexpr std::array<uint32_t, 7> kBlocks = {128, 256, 384, 512, 1024, 64, 32};
 constexpr std::array<uint32_t, 3> kStreams = {7, 20, 24};
 // The shape of names: templates with arguments, a generated one, a collective.
 constexpr std::array<const char*, 4> kNameForms = {
-    "void elementwise_kernel<4, AddFunctor<float>, std::array<char*, 3ul> >(int, AddFunctor<float>, "
+    "void elementwise_kernel<4, AddFunctor<float>, std::array<char*, 3ul> >(int, "
+    "AddFunctor<float>, "
     "std::array<char*, 3ul>)",
-    "sm90_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1_segment_k_off_kernel",
+    "sm90_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x256x64_warpgroupsize2x1x1_segment_k_off_"
+    "kernel",
     "void attention_fwd_kernel<Attention_traits<128, 128, 64, 4, false, false, bfloat16> >(Params)",
     "fused_add_mul_layer_norm_kernel"};
 
@@ -54,7 +56,8 @@ StreamedKernel KernelStream::Next() {
   uint64_t& last_end = last_end_[lane];
   StreamedKernel kernel{};
   kernel.start_ns = now_ns_ > last_end ? now_ns_ : last_end + 700 + Random() % 900;
-  kernel.end_ns = last_end = kernel.start_ns + shape.duration_ns + Random() % (shape.duration_ns / 8);
+  kernel.end_ns = last_end =
+      kernel.start_ns + shape.duration_ns + Random() % (shape.duration_ns / 8);
   kernel.stream = kStreams[lane];
   correlation_ += static_cast<uint32_t>(1 + Random() % 12);
   kernel.correlation = correlation_;

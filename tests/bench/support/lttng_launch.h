@@ -15,10 +15,10 @@ LTTNG_UST_TRACEPOINT_EVENT(
                       uint32_t, grid_x, uint32_t, grid_y, uint32_t, grid_z),
     LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint32_t, correlation, correlation)
                             lttng_ust_field_integer(uint32_t, stream, stream)
-                            lttng_ust_field_integer(uint8_t, device, device)
-                            lttng_ust_field_integer(uint32_t, name, name)
-                            lttng_ust_field_integer(uint32_t, grid_x, grid_x)
-                            lttng_ust_field_integer(uint32_t, grid_y, grid_y)
-                            lttng_ust_field_integer(uint32_t, grid_z, grid_z)))
+                                lttng_ust_field_integer(uint8_t, device, device)
+                                    lttng_ust_field_integer(uint32_t, name, name)
+                                        lttng_ust_field_integer(uint32_t, grid_x, grid_x)
+                                            lttng_ust_field_integer(uint32_t, grid_y, grid_y)
+                                                lttng_ust_field_integer(uint32_t, grid_z, grid_z)))
 #endif
 #include <lttng/tracepoint-event.h>

@@ -3,7 +3,8 @@
 //
 // Purpose: a program prints one JSON object a line, `{"row","variant","unit","samples":[…]}`, and
 // run_bench.py gathers them with Google Benchmark's output.
-// Thread rule: any thread. Failure rule: a program that cannot measure ends with a line and status 1.
+// Thread rule: any thread. Failure rule: a program that cannot measure ends with a line and
+// status 1.
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
