@@ -129,7 +129,7 @@ const std::vector<SettingRow>* MakeRows() {
        Out,
        [](S s) { return s.out; }},
       {{"--formats", nullptr, "STEPAGENT_FORMATS", "LIST", "chrome",
-        "a list of chrome perfetto sqlite folded pprof (html: in a later version)",
+        "a list of chrome perfetto sqlite html folded pprof",
         "Formats of the traces.", false},
        ParseFormatsInto,
        [](S s) { return JoinWords(s.formats); }},

@@ -70,7 +70,7 @@ const char* ActivityText(uint32_t activity) {
 }
 
 bool ParseFormatsInto(std::string_view value, Settings* settings, std::string* why) {
-  return WordList(value, {"chrome", "perfetto", "sqlite", "folded", "pprof"}, {"html"},
+  return WordList(value, {"chrome", "perfetto", "sqlite", "html", "folded", "pprof"}, {},
                   &settings->formats, why);
 }
 

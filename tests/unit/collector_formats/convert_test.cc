@@ -73,7 +73,7 @@ TEST(Convert, EndsAsTheContractSays) {
   Folder folder;
   EXPECT_EQ(Convert({folder / "absent", "--to", "sqlite", "-o", folder / "x"}), 3);
   EXPECT_EQ(Convert({folder.path(), "--to", "sqlite", "-o", folder / "x"}), 3);
-  EXPECT_EQ(Convert({folder.path(), "--to", "html", "-o", folder / "x"}), 2);
+  EXPECT_EQ(Convert({folder.path(), "--to", "pdf", "-o", folder / "x"}), 2);
   EXPECT_EQ(Convert({folder.path(), "--to", "sqlite"}), 2);
   EXPECT_EQ(folder.FileCount(), 0U);
 }

@@ -31,7 +31,7 @@ TEST(Formats, KnowTheirNames) {
   for (const std::string_view format : writers::KnownFormats()) {
     EXPECT_EQ(writers::MakeWriter(format)->format(), format);
   }
-  EXPECT_EQ(writers::MakeWriter("html"), nullptr);
+  EXPECT_EQ(writers::MakeWriter("pdf"), nullptr);
 }
 
 TEST(Formats, ReplaceNothingAndLeaveNothing) {
