@@ -60,6 +60,40 @@ def chrome(folder):
         yield (kind, *place, row['name'], round(row['dur'] * 1000))
 
 
+def html(folder):
+    """The data block of report.html; texts over 4 kB are shortened there (see `shortened`)."""
+    with open(os.path.join(folder, 'report.html'), encoding='utf-8') as file:
+        block = re.search(r'<script type="application/json" id="data">(.*?)</script>', file.read(),
+                          re.DOTALL)
+    trace = json.loads(block.group(1))['trace']
+    texts, lanes = trace['texts'], trace['lanes']
+    assert trace['drawn'] == trace['items'] and not trace['bundles']
+
+    def rows(flat, stride):
+        return [flat[at:at + stride] for at in range(0, len(flat), stride)]
+    names = [texts[shape[0]] for shape in rows(trace['shapes'], 11)]
+    for key, kind in (('kernels', 'kernel'), ('copies', 'memcpy'), ('sets', 'memset'),
+                      ('graphs', 'graph')):
+        for lane, _, ns, ref, _, _, _ in rows(trace[key], 7):
+            name = names[ref] if kind == 'kernel' else texts[ref]
+            yield kind, lanes[3 * lane], lanes[3 * lane + 2], name, ns
+    for call in rows(trace['calls'], 8):
+        yield 'call', -1, -1, texts[call[3]], call[2]
+    for step in rows(trace['steps'], 5):
+        yield 'range', -1, -1, f'ProfilerStep#{step[0]}', step[2]
+    for _, _, ns, text, _, _, flags in rows(trace['ranges'], 7):
+        is_step_text = re.fullmatch(r'ProfilerStep#\d+', texts[text])
+        if not (is_step_text and flags & 8):  # the other formats hold one row for both
+            yield 'range', -1, -1, 'range ' * bool(is_step_text) + texts[text], ns
+
+
+def shortened(sums):
+    """Names by their first 3 kB: the page keeps that much of those over 4 kB."""
+    return added((kind, device, stream, name[:3072], ns)
+                 for (kind, device, stream, name), (count, total_ns) in sums.items()
+                 for ns in [total_ns] + [0] * (count - 1))
+
+
 def tables(db):
     return {name for (name,) in db.execute("select name from sqlite_master where type = 'table'")}
 
@@ -156,6 +190,8 @@ def check_case(case, folder, protoc, problems):
         in_chrome = {k: v for k, v in expected.items() if not k[3].startswith('ProfilerStep#')}
     compare(case, 'chrome', in_chrome, added(chrome(folder)), problems)
     compare(case, 'sqlite', expected, added(sqlite(folder)), problems)
+    page = {k: v for k, v in shortened(expected).items() if k[0] != 'sync'}
+    compare(case, 'html', page, shortened(added(html(folder))), problems)
     trace = perfetto_reader.Trace(protoc, os.path.join(folder, 'trace.pftrace'))
     compare(case, 'perfetto', expected, added(trace.sums()), problems)
     device = ('kernel', 'memcpy', 'memset', 'graph')
