@@ -1,4 +1,4 @@
-"""Real CUPTI libraries without a GPU: fetched as wheels, measured by their own iterator.
+"""Real CUPTI libraries without a GPU: fetched as packages, measured by their own iterator.
 
 As a program: `real_cupti.py --write` measures every release of RELEASES and writes the document
 docs/cupti-records.md. Nothing of the vendor's is kept outside the cache folder.
@@ -16,21 +16,35 @@ import subprocess
 import sys
 import zipfile
 
+import debian_packages
+
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
 DOCUMENT = os.path.join(SOURCE, 'docs', 'cupti-records.md')
-# The newest wheel of each release; one of them per soname is QUICK.
+# The newest package of each release, (index, package, version) or, Debian's, (suite, package, name);
+# one of them per soname is QUICK.
 RELEASES = {
-    '11.7': ('nvidia-cuda-cupti-cu11', '11.7.101'), '11.8': ('nvidia-cuda-cupti-cu11', '11.8.87'),
-    '12.0': ('nvidia-cuda-cupti-cu12', '12.0.146'), '12.1': ('nvidia-cuda-cupti-cu12', '12.1.105'),
-    '12.2': ('nvidia-cuda-cupti-cu12', '12.2.142'), '12.3': ('nvidia-cuda-cupti-cu12', '12.3.101'),
-    '12.4': ('nvidia-cuda-cupti-cu12', '12.4.127'), '12.5': ('nvidia-cuda-cupti-cu12', '12.5.82'),
-    '12.6': ('nvidia-cuda-cupti-cu12', '12.6.80'), '12.8': ('nvidia-cuda-cupti-cu12', '12.8.90'),
-    '12.9': ('nvidia-cuda-cupti-cu12', '12.9.79'), '13.0': ('nvidia-cuda-cupti', '13.0.85'),
-    '13.1': ('nvidia-cuda-cupti', '13.1.115'), '13.2': ('nvidia-cuda-cupti', '13.2.86'),
-    '13.3': ('nvidia-cuda-cupti', '13.3.75'), '13.4': ('nvidia-cuda-cupti', '13.4.92'),
-    '13.5': ('nvidia-cuda-cupti', '13.5.25'),
+    '11.2': ('bullseye', 'libcupti11.2', 'libcupti.so.11.2'),
+    '11.7': ('PyPI', 'nvidia-cuda-cupti-cu11', '11.7.101'),
+    '11.8': ('PyPI', 'nvidia-cuda-cupti-cu11', '11.8.87'),
+    '12.0': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.0.146'),
+    '12.1': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.1.105'),
+    '12.2': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.2.142'),
+    '12.3': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.3.101'),
+    '12.4': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.4.127'),
+    '12.5': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.5.82'),
+    '12.6': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.6.80'),
+    '12.8': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.8.90'),
+    '12.9': ('PyPI', 'nvidia-cuda-cupti-cu12', '12.9.79'),
+    '13.0': ('PyPI', 'nvidia-cuda-cupti', '13.0.85'),
+    '13.1': ('PyPI', 'nvidia-cuda-cupti', '13.1.115'),
+    '13.2': ('PyPI', 'nvidia-cuda-cupti', '13.2.86'),
+    '13.3': ('PyPI', 'nvidia-cuda-cupti', '13.3.75'),
+    '13.4': ('PyPI', 'nvidia-cuda-cupti', '13.4.92'),
+    '13.5': ('PyPI', 'nvidia-cuda-cupti', '13.5.25'),
 }
-QUICK = ('11.8', '12.4', '13.0')
+# Drivers' libraries, which need no device to be loaded.
+DRIVERS = {'470': ('bullseye', 'libcuda1'), '535': ('bookworm', 'libcuda1')}
+QUICK = ('11.2', '11.8', '12.4', '13.0')
 KINDS = {
     1: 'memcpy', 2: 'memset', 3: 'kernel, serialised', 4: 'driver call', 5: 'runtime call',
     8: 'device', 9: 'context', 10: 'concurrent kernel', 11: 'name', 12: 'marker', 13: 'marker data',
@@ -102,11 +116,10 @@ def ask(path):
             'subscribe': subscribe}
 
 
-def measure(path):
-    """What ask() says in a child, or None where the library cannot answer."""
-    env = dict(os.environ)
-    driver = env.get('STEPAGENT_TEST_LIBCUDA', '')
-    env['LD_LIBRARY_PATH'] = driver
+def measure(path, driver=None):
+    """What ask() says in a child, or None where the library cannot answer. `driver`: a folder."""
+    env = dict(os.environ, STEPAGENT_TEST_LIBCUDA=driver or '', LD_LIBRARY_PATH=driver or '')
+
     def run(python, **options):
         return subprocess.run([python, os.path.abspath(__file__), '--ask', path], env=env,
                               capture_output=True, text=True, timeout=60, check=False, **options)
@@ -119,17 +132,29 @@ def measure(path):
     return json.loads(child.stdout) if child.returncode == 0 else None
 
 
+def driver_folder(name, cache):
+    """The folder of a driver's libcuda.so.1; STEPAGENT_TEST_LIBCUDA names one by hand."""
+    by_hand = os.environ.get('STEPAGENT_TEST_LIBCUDA')
+    if by_hand:
+        return by_hand
+    suite, package = DRIVERS[name]
+    path = debian_packages.library(suite, package, 'libcuda.so.1', cache)
+    return os.path.dirname(path) if path else None
+
+
 def library_of(folder):
     found = glob.glob(os.path.join(folder, 'nvidia', '*', 'lib', 'libcupti.so.*'))
     return found[0] if found else None
 
 
 def fetch(release, cache):
-    """The library of a release: from the cache or by pip. None where it cannot be had."""
+    """The library of a release: from the cache, by pip or by apt. None where it cannot be had."""
+    index, package, version = RELEASES[release]
+    if index != 'PyPI':
+        return debian_packages.library(index, package, version, cache)
     folder = os.path.join(cache, release)
     if library_of(folder):
         return library_of(folder)
-    package, version = RELEASES[release]
     wheels = os.path.join(cache, 'wheels')
     os.makedirs(wheels, exist_ok=True)
     pip = subprocess.run(
@@ -183,8 +208,11 @@ def renamed(measured, what):
 
 
 def document(measured):
-    versions = '; '.join('%s: %s, API %d' % (r, RELEASES[r][1], measured[r]['api'])
-                         for r in measured)
+    def origin(release):
+        index, package, version = RELEASES[release]
+        return version if index == 'PyPI' else '%s of Debian %s' % (package, index)
+
+    versions = '; '.join('%s: %s, API %d' % (r, origin(r), measured[r]['api']) for r in measured)
     codes = sorted({one['subscribe'] for one in measured.values()} - {None})
     lines = ['# Record lengths of real CUPTI libraries', '',
              'Generated by `python3 tests/conformance/real_cupti.py --write`; held by',
@@ -228,7 +256,8 @@ def main():
     measured = {}
     for release in RELEASES:
         path = fetch(release, arguments.cache)
-        one = measure(path) if path else None
+        driver = driver_folder('535', arguments.cache) if first_without_driver(release) else None
+        one = measure(path, driver) if path else None
         if one is None:
             print('%s: %s' % (release, 'no answer' if path else 'not to be had'), file=sys.stderr)
             continue
