@@ -27,9 +27,23 @@ prepare_readers() {
   }
   touch "$venv/.ready"
 }
+# Another client of CUPTI: without what it depends on beside these, since libcupti is the simulator's.
+prepare_rival() {
+  local venv=$BUILD/rival
+  [[ -e $venv/.ready ]] && return 0
+  /usr/bin/python3 -m venv "$venv" >/dev/null 2>&1 || return 0
+  "$venv/bin/pip" install -q --no-deps 'cupti-python==13.0.*' 'cuda-bindings==13.0.*' cuda-pathfinder numpy \
+    nvtx >"$BUILD/rival.log" 2>&1 || {
+    say "PyPI's cupti-python is not to be had here: its tests skip by name"
+    rm -rf "$venv"
+    return 0
+  }
+  touch "$venv/.ready"
+}
 build
 prepare_python
 prepare_readers
+prepare_rival
 export STEPAGENT_TEST_PYTHON=$BUILD/venv/bin/python
 [[ -x $STEPAGENT_TEST_PYTHON ]] || STEPAGENT_TEST_PYTHON=/usr/bin/python3
 cd "$BUILD"

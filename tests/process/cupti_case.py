@@ -27,7 +27,10 @@ class CuptiTest(AgentTest):
         settings.setdefault('step', 'nvtx:train_step')
         settings.setdefault('arm_wait', ARM_WAIT)
         env = self.environment(**settings)
-        self.result = self.run_app([app(command[0]), *command[1:]], env)
+        self.result = self.run_app([app(command[0]), *command[1:]], env, status=None)
+        if self.result.returncode == 77:  # a real device that lacks something
+            self.skipTest(self.result.stdout.strip())
+        self.assertEqual(self.result.returncode, 0, self.result.stdout + self.result.stderr)
         found = self.traced(count)
         for cycle in found:
             self.check_bars(cycle)

@@ -1,6 +1,7 @@
 """Which libcupti is taken, and that the manifest names the file and why."""
 import os
 import shutil
+import unittest
 
 import harness
 from harness import app
@@ -67,6 +68,21 @@ class Choice(CuptiTest):
                 [os.path.join(harness.BUILD, 'sim', 'cuda'), self.folder('lib')]))
         self.assertEqual(cycle.manifest['gpu']['cupti_path'], mapped)
         self.assertIn('already loaded', cycle.manifest['gpu']['cupti_choice'])
+
+    @unittest.skipUnless(harness.PERSONALITY == '13.0', 'two libraries are two whatever the rest is')
+    def test_several_mapped(self):
+        """Of what the application has loaded, the newest that the driver supports."""
+        older = os.path.join(harness.BUILD, 'sim', 'cupti-12.6', 'libcupti.so.12')
+        for driver, wanted in (('13000', self.library), ('12060', older)):
+            with self.subTest(driver=driver):
+                self.out = os.path.join(self.scratch, driver)
+                cycle, = self.capture(
+                    ['rival_cupti', '--cupti', self.library, '--at', '1000', '--steps', '8'], 1,
+                    schedule=SCHEDULE, STEPAGENT_SIM_DRIVER_VERSION=driver,
+                    LD_PRELOAD=harness.STUB + ':' + older)
+                self.assertEqual(cycle.manifest['gpu']['status'], 'collected')
+                self.assertEqual(cycle.manifest['gpu']['cupti_path'], wanted)
+                self.assertIn('already loaded', cycle.manifest['gpu']['cupti_choice'])
 
     def test_wheels(self):
         """A program that is a Python finds the wheels of its prefix (cu11, cu12 and cu13 layouts)."""

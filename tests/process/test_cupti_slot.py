@@ -3,7 +3,7 @@ import os
 import unittest
 
 import harness
-from cupti_case import NAMES_THE_HOLDER, SONAME, CuptiTest, notes
+from cupti_case import NAMES_THE_HOLDER, SONAME, CuptiTest, counters, notes
 
 # Steps of 30 ms and a wait of two: too short to release the subscription in between.
 KEPT = 'skip_first=2,wait=2,warmup=2,active=2,repeat=2'   # active 6 7, 12 13
@@ -78,6 +78,16 @@ class Slot(CuptiTest):
         self.check_collected(first)
         self.check_collected(second)
         self.assertIn('finalise: 0', self.result.stdout)
+
+    def test_what_is_never_called(self):
+        stats = self.scratch + '/stats'
+        found = self.rival('--at', '1000', cycles=2, STEPAGENT_SIM_STATS=stats)
+        for cycle in found:
+            self.check_collected(cycle)
+        called = counters(stats)
+        self.assertGreater(called['cupti.cuptiActivityFlushAll'], 0)
+        for name in ('cuptiFinalize', 'cuptiActivityRegisterTimestampCallback', 'cuptiEnableDomain'):
+            self.assertEqual(called.get('cupti.' + name, 0), 0, name)
 
     @unittest.skipUnless(NAMES_THE_HOLDER, 'cuptiSubscribe_v2 came with CUPTI 13.0')
     def test_the_summary_names_the_holder(self):

@@ -21,6 +21,7 @@ class Unavailable(AgentTest):
         gpu = cycle.manifest['gpu']
         self.assertEqual(gpu['status'], 'unavailable')
         self.assertTrue(cycle.chrome_path.endswith('.hostonly.pt.trace.json.gz'))
+        self.assertEqual(gpu['reason_code'], code)
         self.assertTrue(gpu['reason'])
         self.assertTrue({r['name'] for r in cycle.rows('user_annotation')} >= {'forward'})
         with open(os.path.join(cycle.folder, 'summary.txt'), encoding='utf-8') as text:

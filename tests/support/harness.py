@@ -206,6 +206,12 @@ class AgentTest(unittest.TestCase):
         return found
 
 
+def peak_kib(pid):
+    """The most memory a running process has had so far."""
+    with open('/proc/%d/status' % pid, encoding='ascii') as status:
+        return next(int(line.split()[1]) for line in status if line.startswith('VmHWM'))
+
+
 def skip_unless(path, what):
     return unittest.skipUnless(os.path.exists(path), what + ' is not there')
 

@@ -16,6 +16,7 @@ static const char kHelp[] =
     "  --seed N           seed of weights and batches, default 1\n"
     "  --device N         device ordinal, default 0\n"
     "  --host-only        use no device even if there is one\n"
+    "  --print-time       after the run, print how long the steps took, to stderr\n"
     "  --print-counts     after the run, print what it did as JSON\n"
     "  --print-expected   print what a run with these options does as JSON, and end\n";
 
@@ -35,6 +36,7 @@ Config ParseConfig(int argc, char** argv) {
       {"seed", kOptionNumber32, &config.seed, 0, UINT32_MAX, NULL},
       {"device", kOptionNumber32, &config.device, 0, 255, NULL},
       {"host-only", kOptionFlag, &config.host_only, 0, 0, NULL},
+      {"print-time", kOptionFlag, &config.print_time, 0, 0, NULL},
       {"print-counts", kOptionFlag, &config.print_counts, 0, 0, NULL},
       {"print-expected", kOptionFlag, &prints_expected, 0, 0, NULL},
       {NULL, kOptionFlag, NULL, 0, 0, NULL},

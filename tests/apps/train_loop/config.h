@@ -26,6 +26,7 @@ typedef struct Config {
   uint32_t device;
   bool host_only;
   bool print_counts;
+  bool print_time;
 } Config;
 
 Config ParseConfig(int argc, char** argv);

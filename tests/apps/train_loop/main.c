@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backward_thread.h"
@@ -154,6 +155,12 @@ static void PrintCounts(const Run* run, const Tally* setup, const Tally* teardow
   fputs("}\n", stdout);
 }
 
+static int64_t NowNs(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 static void OpenDevice(Run* run) {
   char reason[160] = "asked for";
   if (!run->config.host_only && DeviceOpen(&run->device.device, run->config.device,
@@ -181,11 +188,13 @@ int main(int argc, char** argv) {
   run.backward.run = BackwardPass;
   run.backward.context = &run;
   BackwardThreadStart(&run.backward);
+  const int64_t begin_ns = NowNs();
   for (uint32_t step = 0; step < run.config.steps; step++) {
     memset(&run.tally, 0, sizeof run.tally);
     Step(&run, step);
     if (run.per_step != NULL) run.per_step[step] = run.tally;
   }
+  if (run.config.print_time) fprintf(stderr, "steps_ns: %" PRId64 "\n", NowNs() - begin_ns);
   BackwardThreadStop(&run.backward);
   Tally teardown = {{0}};
   const bool is_right = run.config.host_only || FinishDevice(&run, &teardown);
