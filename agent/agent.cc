@@ -22,7 +22,8 @@ using core::HostClock;
 using core::Phase;
 using proto::LogLevel;
 
-// The drain polls this often while recording: rings hold about four times as much (ring_registry.h).
+// The drain polls this often while recording: rings hold about four times as much
+// (ring_registry.h).
 constexpr uint64_t kPollNs = 1'000'000;
 constexpr uint64_t kNoStepsAfterNs = 60'000'000'000;
 // How long a process whose main thread is gone may outlive its last thread.
@@ -94,8 +95,8 @@ uint64_t Agent::Record(uint64_t now_ns) {
   const uint64_t next = controller_->RunOnce(now_ns);
   // After arming: a first step may be held for that, and batches wait well enough.
   if (wants_collector_) ConnectCollector();
-  const bool is_busy = controller_->IsRecording() || Gate().snapshot().wants_device ||
-                       !drainer_->builder().empty();
+  const bool is_busy =
+      controller_->IsRecording() || Gate().snapshot().wants_device || !drainer_->builder().empty();
   return is_busy ? Earlier(next, now_ns + kPollNs) : next;
 }
 
@@ -110,14 +111,16 @@ void Agent::OnGateEvent(const core::GateEvent& event) {
 void Agent::ConnectCollector() {
   wants_collector_ = false;
   session_begun_.store(1, std::memory_order_release);
-  if (is_linked_ && hello_is_current_) return;
+  // A refusal may have been cured since (a folder made, a disk freed): each cycle tries anew.
+  const bool is_refused = !uplink_->status().refusal.empty();
+  if (is_linked_ && hello_is_current_ && !is_refused) return;
   hello_is_current_ = true;
   is_linked_ = true;
   goodbye_sent_ = false;
   const std::string address = CollectorAddressText();
   if (capture_.collector == "auto") {
-    const std::string problem = drain::io::StartCollector(CollectorProgram(), address,
-                                                          settings_.out, identity_.run, environment_);
+    const std::string problem = drain::io::StartCollector(
+        CollectorProgram(), address, settings_.out, identity_.run, environment_);
     if (!problem.empty()) {
       last_error_ = "the collector could not be started: " + problem;
       guard::Log(LogLevel::kWarn, last_error_);
@@ -159,6 +162,9 @@ void Agent::PollCollector() {
     const bool is_starting = capture_.collector == "auto" && status.refusal.empty();
     guard::Log(is_starting ? LogLevel::kInfo : LogLevel::kWarn, last_error_);
   }
+  if (!status.refusal.empty() && !controller_->IsRecording() && AwaitsFile()) {
+    cycles_lost_ = controller_->cycles_closed() - cycles_written_;
+  }
   if (status.stopped_by_collector && !throttled_) {
     throttled_ = true;
     last_error_ = "recording stopped: " + status.throttle_reason;
@@ -169,12 +175,14 @@ void Agent::PollCollector() {
   }
 }
 
-// Once nothing is left to record, the collector is let go: an idle process holds none. A later window
-// brings the session back.
+bool Agent::AwaitsFile() const {
+  return cycles_written_ + cycles_lost_ < controller_->cycles_closed();
+}
+
+// Once nothing is left to record, the collector is let go: an idle process holds none. A later
+// window brings the session back.
 void Agent::LetCollectorGo(uint64_t now_ns) {
-  if (!is_linked_ || controller_->IsRecording() || cycles_written_ < controller_->cycles_closed()) {
-    return;
-  }
+  if (!is_linked_ || controller_->IsRecording() || AwaitsFile()) return;
   const core::StepGate::Snapshot gate = Gate().snapshot();
   if (gate.wants_device || (gate.phase != Phase::kIdle && gate.phase != Phase::kDone)) return;
   SayGoodbye(now_ns, "request");
@@ -220,8 +228,21 @@ std::string Agent::NoStepsLine() const {
   return line;
 }
 
+std::string Agent::CapLine() const {
+  const uint64_t cap = Gate().snapshot().cap;
+  if (cap == 0) return {};
+  return "max-traces reached: " + std::to_string(cap) +
+         " cycles of this process were recorded, no further one is (raise --max-traces; 0 is no "
+         "cap)";
+}
+
 void Agent::LogPhase() {
   const core::StepGate::Snapshot gate = Gate().snapshot();
+  if (gate.cap != 0 && !cap_said_) {
+    cap_said_ = true;
+    last_error_ = CapLine();
+    guard::Log(LogLevel::kWarn, last_error_);
+  }
   if (gate.phase == logged_phase_) return;
   logged_phase_ = gate.phase;
   if (!guard::WouldLog(LogLevel::kInfo)) return;
@@ -238,9 +259,7 @@ void Agent::OnCuda() {
   core::BumpAndWake(&core::g_words->wake);
 }
 
-int Agent::OnNvtx(void* get_export_table) {
-  return inert_ ? 0 : nvtx::Attach(get_export_table);
-}
+int Agent::OnNvtx(void* get_export_table) { return inert_ ? 0 : nvtx::Attach(get_export_table); }
 
 void Agent::OnProfiler(bool start) {
   if (inert_ || settings_.arm != proto::ArmMode::kCudaProfilerApi) return;
@@ -301,7 +320,7 @@ void Agent::Leave(uint64_t now_ns) {
   if (controller_->IsRecording() && now_ns < deadline) return;
   SayGoodbye(now_ns, "exit");
   const drain::io::Uplink::Status link = uplink_->status();
-  const bool awaits_file = leave_had_cycle_ && cycles_written_ < controller_->cycles_closed();
+  const bool awaits_file = leave_had_cycle_ && AwaitsFile();
   // A collector started a moment ago may not listen yet: what is queued is part of an open cycle.
   // One that was named and does not answer is another matter.
   const bool is_hopeless = capture_.collector != "auto" && link.failing_since_ns != 0 &&

@@ -72,7 +72,9 @@ class Agent {
   void ConnectCollector();
   uint64_t WatchForSteps(uint64_t now_ns);
   [[nodiscard]] std::string NoStepsLine() const;
+  [[nodiscard]] std::string CapLine() const;
   void LetCollectorGo(uint64_t now_ns);
+  [[nodiscard]] bool AwaitsFile() const;
   void SayGoodbye(uint64_t now_ns, const char* why);
   void LogPhase();
   void Leave(uint64_t now_ns);
@@ -125,11 +127,13 @@ class Agent {
   bool said_signal_taken_ = false;
   bool throttled_ = false;
   bool watch_said_ = false;
+  bool cap_said_ = false;
   std::string reported_trouble_;
   core::Phase logged_phase_ = core::Phase::kIdle;
   std::string last_error_;
   std::vector<std::string> written_;
   uint32_t cycles_written_ = 0;
+  uint32_t cycles_lost_ = 0;  // closed while the collector refused this session
   uint32_t cycles_begun_ = 0;
 
   bool leave_begun_ = false, leave_had_cycle_ = false, goodbye_sent_ = false;

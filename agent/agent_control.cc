@@ -99,6 +99,7 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
   }
   if (!answer.reason.empty()) return answer;
   answer.verdict = ToAnswer(BeginCapture(wanted, request.at_step));
+  if (answer.verdict == Answer::Verdict::kRefused) answer.reason = CapLine();
   if (answer.verdict == Answer::Verdict::kOk && request.duration_ns != 0) {
     stop_at_ns_ = now_ns + request.duration_ns;
   }

@@ -15,7 +15,8 @@ using core::HostClock;
 std::vector<std::string> ActivityNames(uint32_t bits) {
   std::vector<std::string> names;
   for (uint32_t activity = 1; activity < drain::kActivityKinds; ++activity) {
-    if ((bits & proto::ActivityBit(activity)) != 0) names.emplace_back(proto::ActivityText(activity));
+    if ((bits & proto::ActivityBit(activity)) != 0)
+      names.emplace_back(proto::ActivityText(activity));
   }
   return names;
 }
@@ -109,6 +110,8 @@ drain::AgentStatusData Agent::Status() {
   status.top_ranges = TopRangeRows(10);
   status.has_cuda = controller_->HasCuda();
   status.cycles_written = cycles_written_;
+  status.awaits_files = controller_->IsRecording() || AwaitsFile();
+  status.cycles_lost = cycles_lost_;
   status.signal_off = settings_.signal_number != 0 && stub_->signal_is_ours() == 0;
   return status;
 }

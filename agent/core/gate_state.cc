@@ -34,6 +34,7 @@ void GateState::Reset(const GateConfig& new_config) noexcept {
   tail_pending = cuda_present = armed = awaiting_arm = held_in_time = wake = false;
   stop_pending = Ended::kNone;
   cycle = cycles_begun = range_tid = 0;
+  was_capped = false;
   windows = last_ticks = window_begin_ticks = last_end_ticks = overlapping = arm_wait_ns = 0;
   events.Reset();
   durations.Reset();
@@ -147,6 +148,7 @@ void GateState::CloseWindow(Ended why, uint64_t end_ticks) noexcept {
   if (goes_on && HasCyclesLeft() && next.phase != Phase::kDone) {
     phase = Phase::kWaiting;
   } else {
+    was_capped |= goes_on && next.phase != Phase::kDone;
     Retire(IsFromUser(why) ? Phase::kIdle : Phase::kDone);
   }
 }
@@ -275,6 +277,7 @@ StepGate::Snapshot GateState::TakeSnapshot() const noexcept {
   shot.steps_until_collecting = StepsUntilCollecting();
   shot.median_step_ticks = durations.MedianPeriod();
   shot.overlapping = overlapping;
+  shot.cap = was_capped ? config.max_cycles : 0;
   shot.awaiting_arm = awaiting_arm;
   shot.armed = armed;
   return shot;

@@ -39,6 +39,11 @@ class GateState {
   [[nodiscard]] bool HasCyclesLeft() const noexcept {
     return config.max_cycles == 0 || windows < config.max_cycles;
   }
+  // Remembers when the answer is no: the user is told that the cap held a cycle back.
+  [[nodiscard]] bool MayBeginCycle() noexcept {
+    was_capped |= !HasCyclesLeft();
+    return HasCyclesLeft();
+  }
   void ArmSchedule(const Schedule& new_schedule, int64_t first_step) noexcept;
   [[nodiscard]] bool ArmWhole(uint64_t ticks) noexcept;
   [[nodiscard]] StepGate::Verdict Stop(Ended why, bool at_once, uint64_t ticks) noexcept;
@@ -89,6 +94,7 @@ class GateState {
   Ended stop_pending = Ended::kNone;
   uint32_t cycle = 0, cycles_begun = 0;
   uint64_t windows = 0;
+  bool was_capped = false;  // max_cycles kept a cycle from beginning
   uint64_t last_ticks = 0, window_begin_ticks = 0, last_end_ticks = 0;
   uint64_t overlapping = 0, arm_wait_ns = 0;
   bool wake = false;  // the caller wakes `stepagent` once the lock is gone

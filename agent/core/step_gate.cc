@@ -128,7 +128,7 @@ StepGate::Verdict StepGate::Arm(const Schedule& schedule, uint64_t /*now_ticks*/
   Section section;
   if (IsInert() || schedule.active == 0) return Verdict::kRefused;
   if (!gate_state.CanArm()) return Verdict::kBusy;
-  if (!gate_state.HasCyclesLeft()) return Verdict::kRefused;
+  if (!gate_state.MayBeginCycle()) return Verdict::kRefused;
   gate_state.ArmSchedule(schedule, static_cast<int64_t>(gate_state.process_next));
   return Verdict::kOk;
 }
@@ -137,8 +137,8 @@ StepGate::Verdict StepGate::ArmWhole(uint64_t now_ticks) noexcept {
   Section section;
   if (IsInert()) return Verdict::kRefused;
   if (!gate_state.CanArm()) return Verdict::kBusy;
-  if (!gate_state.HasCyclesLeft() || !gate_state.ArmWhole(gate_state.InOrder(now_ticks)))
-    return Verdict::kRefused;
+  if (!gate_state.MayBeginCycle()) return Verdict::kRefused;
+  if (!gate_state.ArmWhole(gate_state.InOrder(now_ticks))) return Verdict::kRefused;
   return Verdict::kOk;
 }
 
@@ -147,7 +147,7 @@ StepGate::Verdict StepGate::ArmAt(const Schedule& schedule, uint64_t at_step,
   Section section;
   if (IsInert() || schedule.active == 0) return Verdict::kRefused;
   if (!gate_state.CanArm()) return Verdict::kBusy;
-  if (!gate_state.HasCyclesLeft()) return Verdict::kRefused;
+  if (!gate_state.MayBeginCycle()) return Verdict::kRefused;
   const uint64_t cycle_at = StepsUntilCycle(schedule, 0);
   const uint64_t lead = cycle_at + schedule.warmup;  // schedule steps before the first active one
   constexpr uint64_t kFar = uint64_t{1} << 62;       // keeps the difference within int64_t

@@ -102,6 +102,7 @@ class StepGate {
     uint64_t steps_until_collecting = 0;  // UINT64_MAX never
     uint64_t median_step_ticks = 0;       // begin to begin, of recent steps; 0 unknown
     uint64_t overlapping = 0;
+    uint64_t cap = 0;  // max_cycles once it kept a cycle from beginning; 0 it never did
     bool awaiting_arm = false;  // this cycle's first active step is (or was) held for arming
     bool armed = false;         // what SetArmed said for the cycle in progress
   };

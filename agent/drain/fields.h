@@ -103,7 +103,8 @@ namespace stepagent::drain::wire {
 #define STEPAGENT_FIELDS_AgentStatus(X) X(pid, 1) X(title, 2) X(exe, 3) X(rank, 4) X(session, 5) \
     X(run, 6) X(phase, 7) X(step, 8) X(cycle, 9) X(records, 10) X(last_error, 11) \
     X(session_dir, 12) X(gpus, 13) X(busy_count, 14) X(written, 15) X(step_source, 16) \
-    X(top_ranges, 17) X(has_cuda, 18) X(cycles_written, 19) X(signal_off, 20)
+    X(top_ranges, 17) X(has_cuda, 18) X(cycles_written, 19) X(signal_off, 20) \
+    X(awaits_files, 21) X(cycles_lost, 22)
 
 #define STEPAGENT_MESSAGES(M) M(Identity) M(Batch) M(Strings) M(Threads) M(Steps) M(CycleEvent) \
     M(Calls) M(Shapes) M(Lanes) M(Kernels) M(Memcpys) M(Memsets) M(Syncs) M(GraphLaunches) \

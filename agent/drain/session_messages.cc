@@ -88,6 +88,8 @@ void PutStatus(Builder<wire::ControlAnswer>* answer, const AgentStatusData& data
   PutBool(&message, has_cuda, data.has_cuda);
   PutUint(&message, cycles_written, data.cycles_written);
   PutBool(&message, signal_off, data.signal_off);
+  PutBool(&message, awaits_files, data.awaits_files);
+  PutUint(&message, cycles_lost, data.cycles_lost);
 }
 
 // Reads one message of hostile bytes: `field(reader)` takes a known field or returns false, which

@@ -104,6 +104,8 @@ struct AgentStatusData {
   bool has_cuda = false;
   uint32_t cycles_written = 0;
   bool signal_off = false;
+  bool awaits_files = false;
+  uint32_t cycles_lost = 0;
 };
 struct ControlAnswerData {
   enum class Verdict : uint8_t { kNone = 0, kOk = 1, kBusy = 2, kRefused = 3 };

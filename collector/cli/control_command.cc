@@ -149,6 +149,8 @@ ordered_json AnswerJson(const Answer& answer) {
               {"busy_count", s.busy_count()},
               {"step_source", s.step_source()},
               {"has_cuda", s.has_cuda()},
+              {"awaits_files", s.awaits_files()},
+              {"cycles_lost", s.cycles_lost()},
               {"signal_off", s.signal_off()}});
   row["gpus"] = std::vector<uint32_t>(s.gpus().begin(), s.gpus().end());
   row["written"] = std::vector<std::string>(s.written().begin(), s.written().end());

@@ -78,7 +78,11 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
     const std::string reading = launch::FirstReadingOf(launch::CycleFolder(session, cycle.index));
     if (!reading.empty()) std::printf("  %s\n", reading.c_str());
   }
-  if (cycles.empty()) std::printf("  nothing was written\n");
+  const v1::AgentStatus& status = answer.message->status();
+  if (cycles.empty()) {
+    std::printf("  nothing was written%s%s\n", status.last_error().empty() ? "" : ": ",
+                status.last_error().c_str());
+  }
   return !cycles.empty();
 }
 
@@ -86,7 +90,7 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
 
 bool IsAtRest(const v1::AgentStatus& status) {
   const bool is_idle = status.phase() == v1::PHASE_IDLE || status.phase() == v1::PHASE_DONE;
-  return is_idle && status.cycles_written() >= status.cycle();
+  return is_idle && !status.awaits_files();
 }
 
 void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& before,

@@ -95,6 +95,34 @@ class Schedule(AgentTest):
         self.assertEqual([row['index'] for row in steps['each']], list(range(len(steps['each']))))
         self.assertTrue(all(row['dur_ns'] >= 200000 for row in steps['each']))
 
+    def test_B005_max_traces_ends_an_endless_schedule_and_is_said(self):
+        env = self.environment(sim=False, schedule='wait=1,active=1,repeat=0', max_traces='3',
+                               step='nvtx:train_step')
+        result = self.run_app([app('train_loop'), '--host-only', '--steps', '40'], env)
+        self.assertEqual(result.stderr.count('max-traces reached: 3 cycles'), 1, result.stderr)
+        self.assertEqual([c.steps for c in self.traced(3)], [[1], [3], [5]])
+
+    def test_B005_a_schedule_as_long_as_max_traces_is_not_cut(self):
+        env = self.environment(sim=False, schedule='active=1,repeat=3', max_traces='3',
+                               step='nvtx:train_step')
+        result = self.run_app([app('train_loop'), '--host-only', '--steps', '40'], env)
+        self.assertNotIn('max-traces', result.stderr)
+        self.traced(3)
+
+    def test_B005_max_bytes_stops_recording_and_is_said(self):
+        env = self.environment(sim=False, schedule='active=50,repeat=0', max_bytes='32KiB',
+                               max_traces='0', step='nvtx:train_step')
+        result = self.run_app([app('nvtx_loop'), 'ascii', '20000', '--sleep-us', '50'], env)
+        self.assertIn('max-bytes reached', result.stderr)
+        self.assertEqual(result.stderr.count('recording stopped'), 1, result.stderr)
+        harness.wait_written(self.out)
+        found = harness.cycles(self.out)
+        last = max(found, key=lambda c: c.manifest['cycle']['index'])
+        self.assertEqual(last.manifest['cycle']['ended'], 'limit')
+        raw, = (os.path.join(folder, 'raw.steps')
+                for folder in {os.path.dirname(c.folder) for c in found})
+        self.assertLess(os.path.getsize(raw), 1 << 20)
+
     def test_no_matching_range_is_said(self):
         env = self.environment(sim=False, schedule='active=2', step='nvtx:no_such_step')
         result = self.run_app([app('train_loop'), '--host-only', '--steps', '4'], env)

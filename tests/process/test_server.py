@@ -107,6 +107,34 @@ class Server(AgentTest):
         self.stop_app(process)
         self.traced(2)
 
+    def test_a_refused_start_ends_and_says_why_and_the_next_one_may_work(self):
+        """B017: a folder that cannot be made costs that window, not the session."""
+        process = self.serve(log='warn')
+        with open(self.out, 'w', encoding='utf-8'):
+            pass  # a file where the folder should be
+        start = ('start', str(self.pid), '--steps', '2', '--step', 'nvtx:request')
+        result = self.ask(*start, status=1)
+        self.assertIn(self.out, result.stdout)
+        self.assertIn('Not a directory', result.stdout)
+        self.assertEqual(self.status()['cycles_lost'], 1)
+        os.unlink(self.out)
+        result = self.ask(*start)
+        self.assertIn('.pt.trace.json.gz', result.stdout)
+        self.stop_app(process)
+        cycle, = self.traced(1)
+        self.assertEqual(len(cycle.steps), 2)
+
+    def test_a_start_cancelled_in_warmup_ends(self):
+        process = self.serve()
+        start = self.start_app([harness.STEPAGENT, 'start', str(self.pid), '--step', 'nvtx:never',
+                                '--steps', '2'],
+                               dict(harness.clean_environment(), STEPAGENT_RUNTIME_DIR=self.runtime))
+        self.await_phase('waiting', 'warmup')
+        self.ask('stop', str(self.pid))
+        self.assertEqual(start.wait(timeout=60), 1, 'nothing was written')
+        self.stop_app(process)
+        self.assertFalse(os.path.exists(self.out))
+
     def test_start_in_one_window_is_busy(self):
         process = self.serve()
         results = [self.ask('start', str(self.pid), '--no-wait', status=None).returncode
