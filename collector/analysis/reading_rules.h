@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/analysis/per_step.h"
 #include "collector/analysis/readings.h"
 
 namespace stepagent::analysis {
@@ -24,20 +25,52 @@ enum ThresholdIndex : size_t {
   kPageableShare,
   kExposedShare,
   kIdleWindow,
+  kBorderShare,
+  kSameCopyShare,
+  kLaunchGapNs,
+  kStretchLaunches,
+  kStretchShare,
+  kFirstStepFactor,
+  kOtherSteps,
+  kUnsteadyShare,
+  kModuleLoadShare,
+  kDriftSteps,
+  kDriftShare,
+  kDriftScore,
+  kStreamShare,
+  kOverlapShare,
+  kAllocsPerStep,
+  kCallbackShare,
+  kCostRatio,
   kThresholdCount
 };
 [[nodiscard]] double At(ThresholdIndex index);
+
+// Why a device had nothing to do for a while, by what the host did last and next.
+enum class GapCause : uint8_t { kBorder, kWait, kLaunch, kOther };
+struct Gap {
+  model::TimeNs begin_ns = 0, end_ns = 0;
+  int64_t own_ns = 0;  // without what a range that launches nothing covers
+  GapCause cause = GapCause::kOther;
+  int32_t step = model::kNoStep;  // of the border, or of the work behind it
+};
 
 struct ReadingContext {
   const model::Cycle& cycle;
   const DeviceWork& work;
   const RangeWork& ranges;
   const Json& kernels;
+  const Json& cost;
   int64_t window_ns = 0;
   IntervalUnion busy;                       // any device
+  // Until then work that was launched before the window may run, which the cycle does not hold: the
+  // first step's work has begun on each of its streams, and streams run in order.
+  model::TimeNs known_from_ns = 0;
+  IntervalUnion not_idle;  // busy, and the time until known_from_ns
   std::vector<uint32_t> launches_in_range;  // by range
   std::vector<bool> thread_launches;        // by thread
   IntervalUnion quiet_host;                 // launching threads inside ranges that launch nothing
+  std::vector<Gap> gaps;                    // between work, within the window
 };
 
 struct Reading {
@@ -49,13 +82,38 @@ struct Reading {
 };
 
 using Rule = std::optional<Reading> (*)(const ReadingContext&);
+
+// Idle time: reading_rules.cc, reading_rules_gaps.cc.
 [[nodiscard]] std::optional<Reading> IdleInRange(const ReadingContext& c);
-[[nodiscard]] std::optional<Reading> SmallLaunches(const ReadingContext& c);
-[[nodiscard]] std::optional<Reading> DominantKernel(const ReadingContext& c);
 [[nodiscard]] std::optional<Reading> Drains(const ReadingContext& c);
-[[nodiscard]] std::optional<Reading> PageableCopies(const ReadingContext& c);
-[[nodiscard]] std::optional<Reading> ExposedCollectives(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> StepBorders(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> SmallLaunches(const ReadingContext& c);
 // Only where no other rule has something to say about the idle time.
+[[nodiscard]] std::optional<Reading> LaunchBoundStretches(const ReadingContext& c);
 [[nodiscard]] std::optional<Reading> IdleDevice(const ReadingContext& c);
+// Device time: reading_rules.cc, reading_rules_work.cc.
+[[nodiscard]] std::optional<Reading> DominantKernel(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> ExposedCollectives(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> PageableCopies(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> SameCopyEachStep(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> StreamsWithoutOverlap(const ReadingContext& c);
+// Steps against each other: reading_rules_steps.cc.
+[[nodiscard]] std::optional<Reading> FirstStepSlower(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> UnsteadySteps(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> StepTimesDrift(const ReadingContext& c);
+// The host, and what we did to it: reading_rules_host.cc.
+[[nodiscard]] std::optional<Reading> AllocationsInSteps(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> ProfilerCost(const ReadingContext& c);
+[[nodiscard]] std::optional<Reading> PrivateNames(const ReadingContext& c);
+
+// What rules share.
+[[nodiscard]] std::vector<Gap> FindGaps(const ReadingContext& c);
+[[nodiscard]] std::string DeviceWord(const ReadingContext& c);
+[[nodiscard]] std::string StepWord(const ReadingContext& c, int32_t step);
+[[nodiscard]] std::string ThreadRow(const ReadingContext& c, uint32_t thread);
+[[nodiscard]] std::string LaneRow(const ReadingContext& c, uint32_t lane);
+// Where in the trace: {step begin_ns end_ns row}; step null outside every step.
+[[nodiscard]] Json Where(const ReadingContext& c, int32_t step, model::TimeNs begin,
+                         model::TimeNs end, const std::string& row);
 
 }  // namespace stepagent::analysis

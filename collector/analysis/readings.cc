@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "collector/analysis/reading_rules.h"
+#include "collector/writers/json_text.h"
+#include "fmt/format.h"
 
 namespace stepagent::analysis {
 namespace {
@@ -22,6 +25,23 @@ constexpr std::array<Threshold, kThresholdCount> kTable = {{
     {"pageable_share", 0.02, "of the window in such copies, on the device or in their calls"},
     {"exposed_share", 0.10, "of the device span; below, hiding it would not be felt in the step"},
     {"idle_window_share", 0.30, "of the window; below, launch gaps and step borders explain it"},
+    {"step_border_share", 0.10, "of the window; below, a loop's own bookkeeping explains it"},
+    {"same_copy_share", 0.05, "of the window copying with no kernel beside it; less is not felt"},
+    {"launch_gap_ns", 50e3, "five slow launches: a longer gap has another reason than the launch"},
+    {"stretch_launches", 32, "fewer in a row happen wherever a queue begins to fill"},
+    {"stretch_share", 0.05, "of the window idle in such stretches; less is within the noise"},
+    {"first_step_factor", 1.5, "times the others' median; below, ordinary variation reaches it"},
+    {"first_step_others", 3, "steps to compare with: of two, neither is the usual one"},
+    {"unsteady_share", 0.02, "of a step's executions; a loop that logs now and then stays below"},
+    {"module_load_share", 0.01, "of the window loading or compiling: it should be none"},
+    {"drift_steps", 8, "fewer cannot show a trend that chance would not"},
+    {"drift_share", 0.10, "from the first third to the last; less is what temperature does"},
+    {"drift_score", 3.0, "standard deviations of the trend: one window in 400 by chance"},
+    {"stream_share", 0.10, "of kernel time on each of the streams; less is a helper stream"},
+    {"stream_overlap_share", 0.02, "of the time aside that overlaps; more is some overlap"},
+    {"allocations_per_step", 1, "a steady loop has none; one a step is a pattern, not an accident"},
+    {"callback_share", 0.05, "of the window in our callbacks; less is below what steps differ by"},
+    {"cost_ratio", 1.05, "that the ratio's interval lies above; less no reader would act on"},
 }};
 
 bool IsLaunching(const model::Call& call) {
@@ -29,11 +49,31 @@ bool IsLaunching(const model::Call& call) {
          call.cls != CallClass::kAlloc;
 }
 
+// When the step that the first work belongs to had begun on every stream it uses.
+model::TimeNs KnownFrom(const DeviceWork& work) {
+  int32_t first_step = model::kNoStep;
+  bool has_any = false;
+  std::set<uint32_t> lanes;
+  model::TimeNs from = 0;
+  work.ForEach([&](const WorkItem& item) {
+    if (!has_any) first_step = item.step, has_any = true;
+    // Without steps the first work alone says where the cycle's own begins.
+    if (item.step != first_step || (first_step < 0 && !lanes.empty())) return;
+    if (lanes.insert(item.lane).second) from = item.begin_ns;
+  });
+  return from;
+}
+
 ReadingContext Prepare(const model::Cycle& cycle, const DeviceWork& work, const RangeWork& ranges,
-                       const Json& kernels) {
-  ReadingContext c{cycle, work, ranges, kernels, cycle.window_end_ns - cycle.window_begin_ns,
-                   {},    {},   {},     {}};
-  work.ForEach([&](const WorkItem& item) { c.busy.Add(item.begin_ns, item.end_ns); });
+                       const Json& kernels, const Json& cost) {
+  const int64_t window_ns = cycle.window_end_ns - cycle.window_begin_ns;
+  ReadingContext c{cycle, work, ranges, kernels, cost, window_ns, {}, 0, {}, {}, {}, {}, {}};
+  c.known_from_ns = KnownFrom(work);
+  c.not_idle.Add(std::min(cycle.window_begin_ns, c.known_from_ns), c.known_from_ns);
+  work.ForEach([&](const WorkItem& item) {
+    c.busy.Add(item.begin_ns, item.end_ns);
+    c.not_idle.Add(item.begin_ns, item.end_ns);
+  });
   c.launches_in_range.resize(cycle.ranges.size());
   c.thread_launches.resize(cycle.threads.size());
   for (size_t i = 0; i < cycle.calls.size(); ++i) {
@@ -49,34 +89,81 @@ ReadingContext Prepare(const model::Cycle& cycle, const DeviceWork& work, const 
     if (c.thread_launches[range.thread]) quiet.push_back({range.begin_ns, range.end_ns});
   }
   c.quiet_host = MakeUnion(std::move(quiet));
+  c.gaps = FindGaps(c);
   return c;
 }
 
+// Of several rules about the same idle time only the most particular speaks.
+bool Explains(const std::vector<Reading>& found, std::initializer_list<std::string_view> ids) {
+  return std::any_of(found.begin(), found.end(), [&](const Reading& r) {
+    return std::find(ids.begin(), ids.end(), std::string_view(r.id)) != ids.end();
+  });
+}
+
+std::vector<Reading> RunRules(const ReadingContext& context) {
+  std::vector<Reading> found;
+  const auto run = [&](Rule rule) {
+    if (std::optional<Reading> reading = rule(context)) found.push_back(std::move(*reading));
+  };
+  for (const Rule rule :
+       {IdleInRange, SmallLaunches, DominantKernel, Drains, StepBorders, PageableCopies,
+        SameCopyEachStep, ExposedCollectives, StreamsWithoutOverlap, FirstStepSlower, UnsteadySteps,
+        StepTimesDrift, AllocationsInSteps, ProfilerCost}) {
+    run(rule);
+  }
+  if (!Explains(found, {"many_small_launches", "waits_drain_the_queue"})) run(LaunchBoundStretches);
+  if (!Explains(found, {"device_idle_in_range", "many_small_launches", "waits_drain_the_queue",
+                        "device_idle_at_step_borders", "launch_bound_stretches"})) {
+    run(IdleDevice);
+  }
+  run(PrivateNames);
+  return found;
+}
+
 }  // namespace
+
+std::string DeviceWord(const ReadingContext& c) {
+  if (c.work.devices().size() == 1) return fmt::format("GPU {}", c.work.devices()[0].ordinal);
+  return "any GPU";
+}
+
+std::string StepWord(const ReadingContext& c, int32_t step) {
+  if (step < 0 || static_cast<size_t>(step) >= c.cycle.steps.size()) return "between steps";
+  return fmt::format("step {}", c.cycle.steps[static_cast<size_t>(step)].index);
+}
+
+std::string ThreadRow(const ReadingContext& c, uint32_t thread) {
+  if (thread >= c.cycle.threads.size()) return "host";
+  const model::Thread& t = c.cycle.threads[thread];
+  return t.name.empty() ? fmt::format("thread {}", t.tid)
+                        : fmt::format("thread {} ({})", t.tid, writers::ValidUtf8(t.name));
+}
+
+std::string LaneRow(const ReadingContext& c, uint32_t lane) {
+  if (lane >= c.cycle.lanes.size()) return "device";
+  const model::Lane& l = c.cycle.lanes[lane];
+  return fmt::format("GPU {} stream {}", l.device, l.stream_index);
+}
+
+Json Where(const ReadingContext& c, int32_t step, model::TimeNs begin, model::TimeNs end,
+           const std::string& row) {
+  const bool is_in_step = step >= 0 && static_cast<size_t>(step) < c.cycle.steps.size();
+  return {
+      {"step", is_in_step ? Json(c.cycle.steps[static_cast<size_t>(step)].index) : Json(nullptr)},
+      {"begin_ns", begin},
+      {"end_ns", end},
+      {"row", row}};
+}
 
 double At(ThresholdIndex index) { return kTable[index].value; }
 
 std::span<const Threshold> Thresholds() { return kTable; }
 
 Json Readings(const model::Cycle& cycle, const DeviceWork& work, const RangeWork& ranges,
-              const Json& kernels) {
+              const Json& kernels, const Json& cost) {
   Json out = Json::array();
   if (cycle.HostOnly() || cycle.window_end_ns <= cycle.window_begin_ns) return out;
-  const ReadingContext context = Prepare(cycle, work, ranges, kernels);
-  std::vector<Reading> found;
-  for (const Rule rule :
-       {IdleInRange, SmallLaunches, DominantKernel, Drains, PageableCopies, ExposedCollectives}) {
-    if (std::optional<Reading> reading = rule(context)) found.push_back(std::move(*reading));
-  }
-  // One reading for one idle time: the general one speaks only where no particular one has.
-  const bool explains_idle = std::any_of(found.begin(), found.end(), [](const Reading& r) {
-    const std::string_view id = r.id;
-    return id == "device_idle_in_range" || id == "many_small_launches" ||
-           id == "waits_drain_the_queue";
-  });
-  if (!explains_idle) {
-    if (std::optional<Reading> reading = IdleDevice(context)) found.push_back(std::move(*reading));
-  }
+  std::vector<Reading> found = RunRules(Prepare(cycle, work, ranges, kernels, cost));
   std::stable_sort(found.begin(), found.end(),
                    [](const Reading& a, const Reading& b) { return a.share > b.share; });
   for (size_t i = 0; i < found.size(); ++i) {
@@ -87,6 +174,41 @@ Json Readings(const model::Cycle& cycle, const DeviceWork& work, const RangeWork
                    {"evidence", std::move(r.evidence)},
                    {"hypothesis", std::move(r.hypothesis)},
                    {"next_check", std::move(r.next_check)}});
+  }
+  return out;
+}
+
+Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost) {
+  using enum model::Activity;
+  Json out = Json::array();
+  const auto silent = [&](const char* id, const std::string& why) {
+    out.push_back({{"id", id}, {"why", why}});
+  };
+  const auto needs = [&](const char* id, model::Activity activity) {
+    if (!Collected(cycle, activity)) {
+      silent(id, fmt::format("{}: {}", model::ActivityName(activity), WhyAbsent(cycle, activity)));
+    }
+  };
+  needs("waits_drain_the_queue", kSync);
+  needs("pageable_copies", kMemcpy);
+  needs("same_copy_each_step", kMemcpy);
+  needs("device_idle_in_range", kNvtx);
+  const bool has_allocations =
+      std::any_of(cycle.calls.begin(), cycle.calls.end(),
+                  [](const model::Call& call) { return call.cls == CallClass::kAlloc; });
+  if (!has_allocations) needs("allocation_calls_in_steps", kMemory);
+  const size_t whole = WholeSteps(cycle).size();
+  if (double(whole) < 1 + At(kOtherSteps)) {
+    silent("first_step_slower",
+           fmt::format("{} whole steps; needs {}", whole, 1 + At(kOtherSteps)));
+  }
+  if (whole < 2) silent("steps_not_steady", fmt::format("{} whole steps; needs 2", whole));
+  if (double(std::max<size_t>(whole, cycle.all_steps.each.size())) < At(kDriftSteps)) {
+    silent("step_times_drift",
+           fmt::format("{} steps; needs {}", cycle.all_steps.each.size(), At(kDriftSteps)));
+  }
+  if (!cost.at("ratio").at("value").is_number() && !cost.at("callback_ns").is_number()) {
+    silent("profiler_cost", "not measured");
   }
   return out;
 }

@@ -19,8 +19,12 @@ struct Threshold {
 };
 [[nodiscard]] std::span<const Threshold> Thresholds();
 
-// [{id rank observation evidence hypothesis next_check}], evidence {text …figures}.
+// [{id rank observation evidence hypothesis next_check}], evidence {text …figures where}; where:
+// {step begin_ns end_ns row} or null.
 [[nodiscard]] Json Readings(const model::Cycle& cycle, const DeviceWork& work,
-                            const RangeWork& ranges, const Json& kernels);
+                            const RangeWork& ranges, const Json& kernels, const Json& cost);
+
+// [{id why}]: rules that could not speak because what they look at was not collected.
+[[nodiscard]] Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost);
 
 }  // namespace stepagent::analysis

@@ -15,11 +15,14 @@ using writers::ValidUtf8;
 Json TextOrNull(std::string_view text) {
   return text.empty() ? Json(nullptr) : Json(ValidUtf8(text));
 }
+Json VersionOrNull(uint32_t version) { return version == 0 ? Json(nullptr) : Json(version); }
 Json KnownId(int32_t id) { return id < 0 ? Json(nullptr) : Json(id); }
 
 Json Session(const model::SessionInfo& s) {
   Json labels = Json::object();
   for (const auto& [key, value] : s.labels) labels[ValidUtf8(key)] = ValidUtf8(value);
+  Json settings = Json::object();  // in force, as the flags are named
+  for (const auto& [key, value] : s.settings) settings[ValidUtf8(key)] = ValidUtf8(value);
   return {{"id", ValidUtf8(s.id)},
           {"run", ValidUtf8(s.run)},
           {"host", ValidUtf8(s.host)},
@@ -30,6 +33,11 @@ Json Session(const model::SessionInfo& s) {
           {"rank_source", ValidUtf8(s.rank_source)},
           {"world_size", KnownId(s.world_size)},
           {"step_source", TextOrNull(s.step_source)},
+          {"step_extent", TextOrNull(s.step_extent)},
+          {"agent_version", TextOrNull(s.agent_version)},
+          {"cuda_visible_devices",
+           s.cuda_visible_devices ? Json(ValidUtf8(*s.cuda_visible_devices)) : Json(nullptr)},
+          {"settings", settings},
           {"labels", labels}};
 }
 
@@ -137,6 +145,7 @@ void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   out["kernels"] = absent.Table("kernels", {kKernel}, [&] { return KernelTable(cycle, work); });
   out["graph_launches"] =
       absent.Table("graph_launches", {kKernel}, [&] { return GraphLaunches(cycle); });
+  out["launches"] = absent.Table("launches", {kLaunch}, [&] { return LaunchTable(cycle, work); });
   out["calls"] = absent.Table("calls", {kLaunch, kSync}, [&] { return CallTable(cycle); });
   out["copies"] = absent.Table("copies", {kMemcpy}, [&] { return CopyTable(cycle); });
   out["sets"] = absent.Table("sets", {kMemset}, [&] { return SetTable(cycle); });
@@ -147,7 +156,9 @@ void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   out["threads"] = ThreadTable(cycle);
   out["absent"] = absent.Take();
   out["set_aside"] = SetAsideRows(cycle, work);
-  out["readings"] = Readings(cycle, work, ranges, out.at("kernels"));
+  out["cost"] = CostOf(cycle);
+  out["readings"] = Readings(cycle, work, ranges, out.at("kernels"), out.at("cost"));
+  out["readings_without_input"] = ReadingsWithoutInput(cycle, out.at("cost"));
 }
 
 }  // namespace
@@ -165,13 +176,14 @@ Json Summarize(const model::Cycle& cycle) {
                {{"status", cycle.gpu.status},
                 {"reason", TextOrNull(cycle.gpu.reason)},
                 {"reason_code", TextOrNull(cycle.gpu.reason_code)},
-                {"graph_level", TextOrNull(cycle.gpu.graph_level)}}},
+                {"graph_level", TextOrNull(cycle.gpu.graph_level)},
+                {"driver_version", VersionOrNull(cycle.gpu.driver_version)},
+                {"cupti_version", VersionOrNull(cycle.gpu.cupti_version)}}},
               {"window", Window(cycle)}};
   out["steps"] = StepTable(cycle, work);
   out["uncollected_steps"] = Uncollected(cycle);
   out["examples_per_second"] = ExamplesPerSecond(cycle, out.at("steps"));
   AddTables(cycle, work, out);
-  out["cost"] = CostOf(cycle);
   out["losses"] = Losses(cycle);
   out["notes"] = Notes(cycle);
   return out;

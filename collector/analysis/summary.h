@@ -21,14 +21,19 @@ namespace stepagent::analysis {
 [[nodiscard]] nlohmann::ordered_json Summarize(const model::Cycle& cycle);
 
 struct RenderOptions {
-  size_t top = 8;    // rows a table; 0: all
-  std::string sort;  // a column's name; "": total time
-  std::string by;    // kernel call range stream step thread copy; "": the whole summary
+  size_t top = 8;                  // rows a table; 0: all
+  std::string sort;                // a column's name; "": total time
+  std::string by;                  // a word of KnownTables(); "": the whole summary
   std::vector<std::string> files;  // shown under the head when given
 };
 inline constexpr size_t kTextColumns = 100;
 [[nodiscard]] const std::vector<std::string_view>& KnownTables();
-[[nodiscard]] const std::vector<std::string_view>& KnownSortKeys();
+[[nodiscard]] const std::vector<std::string>& KnownSortKeys();
+// "" when the table has that column, else one line that names those it has.
+[[nodiscard]] std::string WhyNotSorted(std::string_view by, const std::string& sort);
+// The rows of one table, sorted and cut as `options` say; null where it was not collected.
+[[nodiscard]] nlohmann::ordered_json TableRows(const nlohmann::ordered_json& summary,
+                                               std::string_view by, const RenderOptions& options);
 [[nodiscard]] std::string RenderSummaryText(const nlohmann::ordered_json& summary,
                                             const RenderOptions& options);
 [[nodiscard]] std::string RenderSummaryText(const model::Cycle& cycle, size_t top = 8);

@@ -40,6 +40,16 @@ std::string Title(const Json& s) {
   return out + fmt::format("  cycle {}\n", s.at("cycle").at("index").get<uint64_t>());
 }
 
+// At graph level: what the tables below do not hold.
+std::string GraphLine(const Json& s) {
+  const Json& graphs = s.at("graph_launches");
+  if (!graphs.is_object() || graphs.at("count").get<uint64_t>() == 0) return "";
+  return Line("graphs",
+              fmt::format("{} CUDA graph launches hold {} (sum); the kernels inside are not listed "
+                          "(--graph node lists them)",
+                          Count(graphs.at("count").get<uint64_t>()), Time(graphs.at("total_ns"))));
+}
+
 // What a reader must know before any figure: host only, partial, incomplete.
 std::string Warnings(const Json& s) {
   std::string out;
@@ -59,14 +69,6 @@ std::string Warnings(const Json& s) {
                                  : "cut short, ended by " + ended;
     out += Line("INCOMPLETE",
                 what + (why.empty() ? "" : " (" + why + ")") + "; figures hold what was recorded");
-  }
-  const Json& graphs = s.at("graph_launches");
-  if (graphs.is_object() && graphs.at("count").get<uint64_t>() > 0) {
-    out +=
-        Line("graphs",
-             fmt::format("{} CUDA graph launches hold {} (sum); the kernels inside are not listed "
-                         "(--graph node lists them)",
-                         Count(graphs.at("count").get<uint64_t>()), Time(graphs.at("total_ns"))));
   }
   return out;
 }
@@ -91,6 +93,20 @@ std::string StepsLine(const Json& s) {
   return out;
 }
 
+// Steps that were not collected, step 0 apart: it pays for all that happens once.
+std::string ApartLine(const Json& s) {
+  const Json& apart = s.at("uncollected_steps");
+  std::string text;
+  if (apart.at("step_0_ns").is_number()) text = "step 0 " + Time(apart.at("step_0_ns"));
+  const Json& others = apart.at("others");
+  if (others.at("median_ns").is_number()) {
+    text += fmt::format("{}{} without collection: median {}, {} to {}", text.empty() ? "" : "; ",
+                        Count(others.at("steps").get<uint64_t>()), Time(others.at("median_ns")),
+                        Time(others.at("min_ns")), Time(others.at("max_ns")));
+  }
+  return text.empty() ? "" : Line("apart", text);
+}
+
 std::string GroupText(const Json& group) {
   if (!group.at("median_ns").is_number()) return "not measured";
   return fmt::format("{} (n={}, {} to {})", Time(group.at("median_ns")),
@@ -98,18 +114,56 @@ std::string GroupText(const Json& group) {
                      Time(group.at("max_ns")));
 }
 
+std::string RatioText(const Json& ratio) {
+  if (!ratio.at("low").is_number()) {
+    return "ratio of recorded to other steps " + (ratio.at("reason").is_string()
+                                                      ? ratio.at("reason").get<std::string>()
+                                                      : std::string("not measured"));
+  }
+  return fmt::format(
+      "ratio of recorded to other steps {:.3f}, between {:.3f} and {:.3f} (at least "
+      "{:.0f} % sure); other causes of a difference are not excluded",
+      ratio.at("value").get<double>(), ratio.at("low").get<double>(),
+      ratio.at("high").get<double>(), ratio.at("coverage").get<double>() * 100);
+}
+
 std::string CostLines(const Json& s) {
   const Json& cost = s.at("cost");
   std::string out =
       Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
-                       GroupText(cost.at("active")) + ", after " + GroupText(cost.at("after")) +
-                       "; other causes of a difference are not excluded");
+                       GroupText(cost.at("active")) + ", after " + GroupText(cost.at("after")));
+  if (cost.contains("ratio")) out += Line("", RatioText(cost.at("ratio")));
+  std::string own = "callbacks not measured";
   if (cost.at("callback_ns").is_number() && cost.at("callbacks").is_number()) {
-    out += Line("",
-                fmt::format("{} in {} callbacks of ours, all threads", Time(cost.at("callback_ns")),
-                            Count(cost.at("callbacks").get<uint64_t>())));
+    own = fmt::format("{} in {} callbacks of ours, all threads", Time(cost.at("callback_ns")),
+                      Count(cost.at("callbacks").get<uint64_t>()));
   }
-  return out;
+  const Json& host = cost.at("memory").at("host_bytes");
+  const Json per_step = cost.value("bytes_per_step", Json());
+  own +=
+      "; memory " + (host.is_number() ? Bytes(host.get<uint64_t>()) : std::string("not measured"));
+  own += "; " + (per_step.is_number() ? Bytes(per_step.get<uint64_t>()) + " a step on disk"
+                                      : std::string("bytes a step not measured"));
+  return out + Line("", own);
+}
+
+std::string LaunchLine(const Json& s) {
+  const Json launches = s.value("launches", Json());
+  if (!launches.is_object() || launches.at("count").get<uint64_t>() == 0) return "";
+  const Json& delay = launches.at("delay");
+  const Json* deepest = nullptr;
+  for (const Json& queue : launches.at("queues")) {
+    if (deepest == nullptr || queue.at("max") > deepest->at("max")) deepest = &queue;
+  }
+  std::string text = fmt::format(
+      "{} pieces of device work began {} (median) after their call returned, {} the longest",
+      Count(launches.at("count").get<uint64_t>()), Time(delay.at("median_ns")),
+      Time(delay.at("max_ns")));
+  if (deepest != nullptr) {
+    text += fmt::format("; at most {} queued on {}", Count(deepest->at("max").get<uint64_t>()),
+                        Text(*deepest, "name"));
+  }
+  return Line("launches", text);
 }
 
 std::string DeviceLines(const Json& s) {
@@ -165,12 +219,26 @@ std::string LabelLine(const Json& s) {
   return text.empty() ? "" : Line("labels", text);
 }
 
+// Rules that had nothing to look at: silence must not read as a clean bill.
+std::string SilentLine(const Json& s) {
+  const Json silent = s.value("readings_without_input", Json::array());
+  if (silent.empty()) return "";
+  std::string text;
+  for (const Json& rule : silent) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", Text(rule, "id"),
+                        Fit(Text(rule, "why"), 60));
+  }
+  return Paragraph("  not looked at", 17, text, kTextColumns);
+}
+
 std::string ReadingLines(const Json& s) {
   const Json& readings = s.at("readings");
   if (Text(s.at("gpu"), "status") == "unavailable") {
     return "Readings\n  none: they need device data\n";
   }
-  if (readings.empty()) return "Readings\n  nothing stands out by the rules of this version\n";
+  if (readings.empty()) {
+    return "Readings\n  nothing stands out by the rules of this version\n" + SilentLine(s);
+  }
   std::string out;
   for (const Json& r : readings) {
     out += out.empty() ? "Place to start\n" : "Then\n";
@@ -182,16 +250,16 @@ std::string ReadingLines(const Json& s) {
     line("perhaps", Text(r, "hypothesis"));
     line("next check", Text(r, "next_check"));
   }
-  return out;
+  return out + SilentLine(s);
 }
 
 }  // namespace
 
 std::string RenderSummaryText(const Json& summary, const RenderOptions& options) {
-  std::string out = Title(summary) + Warnings(summary);
+  std::string out = Title(summary) + GraphLine(summary) + Warnings(summary);
   if (!options.by.empty()) return out + "\n" + TableText(summary, options.by, options);
-  out += LabelLine(summary) + StepsLine(summary) + CostLines(summary) + DeviceLines(summary) +
-         LossLines(summary);
+  out += LabelLine(summary) + StepsLine(summary) + ApartLine(summary) + CostLines(summary) +
+         DeviceLines(summary) + LaunchLine(summary) + LossLines(summary);
   for (const std::string& file : options.files) out += "file       " + file + "\n";
   out += "\n" + ReadingLines(summary);
   for (const std::string_view table : {"step", "kernel", "range", "call", "copy", "wait"}) {

@@ -119,11 +119,26 @@ std::string Cell(const Json& row, const Column& column) {
   }
 }
 
-// The columns of --sort, by the words people use.
-std::string SortKey(const std::string& word) {
-  if (word.empty() || word == "count" || word == "bytes" || word == "name") return word;
-  if (word == "share") return "share_of_busy";
-  return word + "_ns";
+// What --sort may name in a table, and the row's key of it: a column's head, or a word people use.
+std::vector<std::pair<std::string, std::string>> SortKeysOf(const Table& table) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Column& column : table.columns) {
+    if (*column.head == 0 || *column.key == 0) continue;
+    out.emplace_back(column.head, column.key);
+    std::string key = column.key;
+    if (key.ends_with("_ns")) out.emplace_back(key.substr(0, key.size() - 3), key);
+  }
+  out.emplace_back("name", table.columns.front().key);
+  if (table.by == "kernel") out.emplace_back("share", "share_of_busy");
+  return out;
+}
+
+// "": the table has no such column.
+std::string SortKey(const Table& table, const std::string& word) {
+  for (const auto& [name, key] : SortKeysOf(table)) {
+    if (name == word) return key;
+  }
+  return "";
 }
 
 void Sort(std::vector<const Json*>& rows, const std::string& key) {
@@ -134,7 +149,11 @@ void Sort(std::vector<const Json*>& rows, const std::string& key) {
     return it->get<double>();
   };
   std::stable_sort(rows.begin(), rows.end(), [&](const Json* a, const Json* b) {
-    if (key == "name") return a->value("name", "") < b->value("name", "");
+    const auto text = [&](const Json& row) {
+      const auto it = row.find(key);
+      return it != row.end() && it->is_string() ? it->get<std::string>() : std::string();
+    };
+    if (a->contains(key) && a->at(key).is_string()) return text(*a) < text(*b);
     return value(*a) > value(*b);  // absent last
   });
 }
@@ -221,11 +240,55 @@ const std::vector<std::string_view>& KnownTables() {
   return names;
 }
 
-const std::vector<std::string_view>& KnownSortKeys() {
-  static const std::vector<std::string_view> keys = {"total", "count",  "mean",  "min",   "max",
-                                                     "self",  "launch", "wait",  "other", "device",
-                                                     "wall",  "bytes",  "share", "name"};
+const std::vector<std::string>& KnownSortKeys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> out;
+    for (const Table& table : kTables) {
+      for (const auto& [name, key] : SortKeysOf(table)) {
+        if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+      }
+    }
+    return out;
+  }();
   return keys;
+}
+
+std::string WhyNotSorted(std::string_view by, const std::string& sort) {
+  const Table* table = Find(by);
+  if (table == nullptr || sort.empty() || !SortKey(*table, sort).empty()) return "";
+  std::string names;
+  for (const auto& [name, key] : SortKeysOf(*table)) {
+    if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
+  }
+  return fmt::format("--sort {}: --by {} has no such column; it has {}", sort, by, names);
+}
+
+namespace {
+
+struct Selection {
+  std::vector<Json> rows;          // all
+  std::vector<const Json*> order;  // those to show
+};
+
+Selection Select(const Json& summary, const Table& table, const RenderOptions& options) {
+  Selection out{Rows(summary, table), {}};
+  for (const Json& row : out.rows) out.order.push_back(&row);
+  const std::string wanted = options.sort.empty() ? "" : SortKey(table, options.sort);
+  Sort(out.order, wanted.empty() ? table.sort : wanted);
+  if (options.top != 0) out.order.resize(std::min(out.order.size(), options.top));
+  return out;
+}
+
+}  // namespace
+
+Json TableRows(const Json& summary, std::string_view by, const RenderOptions& options) {
+  const Table* table = Find(by);
+  if (table == nullptr || !summary.contains(table->key) || summary.at(table->key).is_null()) {
+    return nullptr;
+  }
+  Json out = Json::array();
+  for (const Json* row : Select(summary, *table, options).order) out.push_back(*row);
+  return out;
 }
 
 std::string TableText(const Json& summary, std::string_view by, const RenderOptions& options) {
@@ -236,13 +299,9 @@ std::string TableText(const Json& summary, std::string_view by, const RenderOpti
     const Json absent = summary.value("absent", Json::object());
     return out + "  not available: " + Fit(absent.value(table->key, "not collected"), 80) + "\n";
   }
-  const std::vector<Json> rows = Rows(summary, *table);
-  if (rows.empty()) return out + "  none\n";
-  std::vector<const Json*> order;
-  for (const Json& row : rows) order.push_back(&row);
-  Sort(order, options.sort.empty() ? table->sort : SortKey(options.sort));
-  const size_t shown = options.top == 0 ? order.size() : std::min(order.size(), options.top);
-  order.resize(shown);
+  const Selection selection = Select(summary, *table, options);
+  const std::vector<const Json*>& order = selection.order;
+  if (selection.rows.empty()) return out + "  none\n";
   const std::vector<Column> columns = UsefulColumns(*table, order);
   std::vector<std::vector<std::string>> cells;
   for (const Json* row : order) {
@@ -255,8 +314,9 @@ std::string TableText(const Json& summary, std::string_view by, const RenderOpti
   const Layout layout(columns, cells);
   out += layout.Line(head);
   for (const auto& line : cells) out += layout.Line(line);
-  if (rows.size() > shown) {
-    out += fmt::format("  … {} more (--top 0 shows all)\n", Count(rows.size() - shown));
+  if (selection.rows.size() > order.size()) {
+    out += fmt::format("  … {} more (--top 0 shows all)\n",
+                       Count(selection.rows.size() - order.size()));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "collector/analysis/cost.h"
+#include "collector/analysis/per_step.h"
 #include "collector/writers/json_text.h"
 #include "collector/writers/kineto_names.h"
 
@@ -69,6 +70,7 @@ Json KernelTable(const model::Cycle& cycle, const DeviceWork& work) {
   struct Entry {
     Total total;
     std::map<int32_t, RunningUnion> busy;  // by device
+    PerStep per_step;
   };
   std::map<std::string_view, Entry> entries;
   std::vector<Entry*> by_shape(cycle.shapes.size(), nullptr);
@@ -82,8 +84,10 @@ Json KernelTable(const model::Cycle& cycle, const DeviceWork& work) {
     }
     by_shape[shape]->total.Add(item.end_ns - item.begin_ns);
     by_shape[shape]->busy[item.device].Add(item.begin_ns, item.end_ns);
+    by_shape[shape]->per_step.Add(item.step, item.end_ns - item.begin_ns);
   });
   const int64_t all_busy = work.BusyNs();
+  const std::vector<size_t> whole = WholeSteps(cycle);
   std::vector<Json> rows;
   for (const auto& [name, entry] : entries) {
     Json row = {{"name", ValidUtf8(name)}};
@@ -92,21 +96,29 @@ Json KernelTable(const model::Cycle& cycle, const DeviceWork& work) {
     for (const auto& [device, device_busy] : entry.busy) busy += device_busy.total_ns();
     row["share_of_busy"] = all_busy == 0 ? Json(nullptr) : Json(double(busy) / double(all_busy));
     row["collective"] = IsCollectiveName(name);
+    row["per_step"] = entry.per_step.Row(whole);
     rows.push_back(std::move(row));
   }
   return SortedByTotal(std::move(rows));
 }
 
 Json CallTable(const model::Cycle& cycle) {
-  std::map<std::pair<std::string_view, uint8_t>, Total> totals;
+  struct Entry {
+    Total total;
+    PerStep per_step;
+  };
+  std::map<std::pair<std::string_view, uint8_t>, Entry> entries;
   for (const model::Call& call : cycle.calls) {
-    totals[{writers::WithoutVersionSuffix(cycle.Text(call.name)), call.domain}].Add(
-        Length(call.begin_ns, call.end_ns));
+    Entry& entry = entries[{writers::WithoutVersionSuffix(cycle.Text(call.name)), call.domain}];
+    entry.total.Add(Length(call.begin_ns, call.end_ns));
+    entry.per_step.Add(call.step, Length(call.begin_ns, call.end_ns));
   }
+  const std::vector<size_t> whole = WholeSteps(cycle);
   std::vector<Json> rows;
-  for (const auto& [key, total] : totals) {
+  for (const auto& [key, entry] : entries) {
     Json row = {{"name", ValidUtf8(key.first)}, {"domain", key.second == 1 ? "driver" : "runtime"}};
-    total.Put(row);
+    entry.total.Put(row);
+    row["per_step"] = entry.per_step.Row(whole);
     rows.push_back(std::move(row));
   }
   return SortedByTotal(std::move(rows));
@@ -116,13 +128,16 @@ Json CopyTable(const model::Cycle& cycle) {
   struct Entry {
     Total total;
     uint64_t bytes = 0;
+    PerStep per_step;
   };
+  const std::vector<size_t> whole = WholeSteps(cycle);
   std::map<std::tuple<uint8_t, uint8_t, uint8_t>, Entry> entries;
   for (const model::Copy& copy : cycle.copies) {
     if (!copy.placed) continue;
     Entry& entry = entries[{copy.copy_kind, copy.source_kind, copy.target_kind}];
     entry.total.Add(Length(copy.begin_ns, copy.end_ns));
     entry.bytes += copy.bytes;
+    entry.per_step.Add(copy.step, Length(copy.begin_ns, copy.end_ns));
   }
   std::vector<Json> rows;
   for (const auto& [key, entry] : entries) {
@@ -131,7 +146,8 @@ Json CopyTable(const model::Cycle& cycle) {
                     {"target", writers::MemoryKindName(std::get<2>(key))},
                     {"count", entry.total.count},
                     {"bytes", entry.bytes},
-                    {"total_ns", entry.total.total_ns}});
+                    {"total_ns", entry.total.total_ns},
+                    {"per_step", entry.per_step.Row(whole)}});
   }
   return SortedByTotal(std::move(rows), "direction");
 }

@@ -105,10 +105,19 @@ std::string Text(const ReportSource& source, const analysis::RenderOptions& opti
   return out;
 }
 
-std::string JsonText(const ReportSource& source) {
+// With --by only that table's rows, in the order and the number asked for.
+Json Document(const ReportedCycle& cycle, const analysis::RenderOptions& options) {
+  if (options.by.empty()) return cycle.summary;
+  return {{"session", cycle.summary.at("session")},
+          {"cycle", cycle.summary.at("cycle")},
+          {"table", options.by},
+          {"rows", analysis::TableRows(cycle.summary, options.by, options)}};
+}
+
+std::string JsonText(const ReportSource& source, const analysis::RenderOptions& options) {
   Json cycles = Json::array();
   for (const ReportedCycle& cycle : source.cycles()) {
-    Json summary = cycle.summary;
+    Json summary = Document(cycle, options);
     summary["origin"] = cycle.origin;
     summary["files"] = cycle.files;
     cycles.push_back(std::move(summary));
@@ -129,7 +138,7 @@ int Report(const std::vector<std::string>& paths, const analysis::RenderOptions&
            bool as_json) {
   ReportSource source;
   for (const std::string& path : paths) source.Add(path);
-  const std::string text = as_json ? JsonText(source) : Text(source, options);
+  const std::string text = as_json ? JsonText(source, options) : Text(source, options);
   std::fwrite(text.data(), 1, text.size(), stdout);
   for (const std::string& line : source.problems()) {
     std::fprintf(stderr, "stepagent: report: %s\n", analysis::Fit(line, 1000).c_str());
@@ -161,9 +170,14 @@ int ReportMain(int argc, char** argv) {
       ->check(CLI::IsMember(Strings(analysis::KnownSortKeys())));
   app.add_option("--by", options.by, "Only this table")
       ->check(CLI::IsMember(Strings(analysis::KnownTables())));
-  app.add_flag("--json", as_json, "The whole summaries, for scripts");
+  app.add_flag("--json", as_json,
+               "The whole summaries, or with --by that table's rows, for scripts");
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::optional<int> status = ParseArguments(&app, words)) return *status;
+  if (const std::string why = analysis::WhyNotSorted(options.by, options.sort); !why.empty()) {
+    return FailUsage("report: " + why);
+  }
+  if (as_json && app.count("--top") == 0) options.top = 0;  // a script wants all rows
   try {
     return Report(paths, options, as_json);
   } catch (const std::exception& error) {

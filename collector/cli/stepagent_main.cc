@@ -10,6 +10,7 @@
 #include "collector/cli/arguments.h"
 #include "collector/cli/control_command.h"
 #include "collector/cli/convert.h"
+#include "collector/cli/diff_command.h"
 #include "collector/cli/report.h"
 #include "collector/cli/settings_document.h"
 #include "collector/cli/wait_command.h"
@@ -29,7 +30,8 @@ constexpr const char* kUsage =
     "  wait PATH|PID             return when all traces are written\n"
     "  report PATH...            the summary of a run, a session, a cycle or a trace\n"
     "  convert IN --to F -o OUT  a raw file, a cycle or a Kineto file as another format\n"
-    "  diff, doctor              come in a later version\n"
+    "  diff A B                  two cycles, sessions or traces against each other\n"
+    "  doctor                    comes in a later version\n"
     "\n"
     "stepagent COMMAND --help says more; --version prints the version.\n";
 
@@ -41,7 +43,8 @@ int Dispatch(const std::string& command, int argc, char** argv) {
   if (command == "wait") return stepagent::cli::WaitMain(args, environ);
   if (command == "report") return stepagent::cli::ReportMain(argc - 1, argv + 1);
   if (command == "convert") return stepagent::cli::ConvertMain(argc - 1, argv + 1);
-  if (command == "diff" || command == "doctor")
+  if (command == "diff") return stepagent::cli::DiffMain(argc - 1, argv + 1);
+  if (command == "doctor")
     return stepagent::cli::FailUsage(command + ": comes in a later version");
   if (command == "help-settings") {
     const bool as_markdown = args.size() == 1 && args[0] == "--markdown";

@@ -1,4 +1,4 @@
-// Unions, tables, readings, text, the Kineto reader and `report`.
+// Unions, tables, text and the Kineto reader.
 #include <random>
 
 #include "collector/analysis/device_time.h"
@@ -14,7 +14,6 @@ namespace stepagent::analysis {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using model::CallClass;
 using ::stepagent::testing::CycleMaker;
 using ::stepagent::testing::Folder;
 using ::stepagent::testing::GoldenCycle;
@@ -150,106 +149,6 @@ TEST(TextFormat, ThreeDigitsAndAUnit) {
   EXPECT_EQ(Count(1234567), "1,234,567");
   EXPECT_EQ(Fit("a\x1b[31m", 20), "a?[31m");
   EXPECT_EQ(Columns(Fit(std::string(300, 'x'), 30)), 30U);
-}
-
-// Workloads with one fault each. A healthy one raises nothing.
-struct Loop {
-  int64_t loader_ns = 0;  // host time in a range that launches nothing
-  int kernels = 20;
-  int64_t kernel_ns = 40'000;
-  bool one_long = false, waits_inside = false, pageable = false, collective = false;
-  int64_t pause_ns = 0;  // host time in no range, the device idle
-};
-
-model::Cycle MakeLoop(const Loop& loop) {
-  CycleMaker m;
-  m.AddDevice(0);
-  const uint32_t thread = m.Thread(1, "main"), lane = m.Lane(0, 1, 7);
-  const uint32_t shapes[] = {m.Shape("a"), m.Shape("b"), m.Shape("c"), m.Shape("d")};
-  const int64_t step_ns = 2'000'000 + loop.loader_ns + loop.pause_ns;
-  for (uint32_t s = 0; s < 4; ++s) m.Step(s, 1000 + s * step_ns, 1000 + (s + 1) * step_ns, thread);
-  uint32_t correlation = 1;
-  for (uint32_t s = 0; s < 4; ++s) {
-    int64_t host = 1000 + s * step_ns, device = host + loop.loader_ns + 10'000;
-    if (loop.loader_ns > 0) m.Range("load_batch", thread, host, host + loop.loader_ns);
-    host += loop.loader_ns;
-    const int32_t copy = m.Call("cudaMemcpyAsync", CallClass::kMemcpy, thread, host,
-                                host + (loop.pageable ? 300'000 : 5000), correlation++);
-    model::Copy& c = m.Copy(1, lane, device, device + 100'000, 1 << 20, copy);
-    c.source_kind = loop.pageable ? 1 : 2;
-    host += loop.pageable ? 300'000 : 5000, device += 100'000;
-    if (loop.collective) {
-      const int32_t call =
-          m.Call("cudaLaunchKernel", CallClass::kLaunch, thread, host, host + 5000, correlation++);
-      m.Kernel(m.Shape("ncclDevKernel_AllReduce_Sum()"), lane, device, device + 400'000, call);
-      host += 6000, device += 400'000;
-    }
-    for (int k = 0; k < loop.kernels; ++k) {
-      const int32_t call =
-          m.Call("cudaLaunchKernel", CallClass::kLaunch, thread, host, host + 5000, correlation++);
-      device = std::max(device, host + 7000);
-      const int64_t length = loop.one_long && k == 0 ? 1'500'000
-                             : loop.one_long         ? 5000
-                                                     : loop.kernel_ns;
-      m.Kernel(loop.one_long && k > 0 ? shapes[1 + k % 3] : shapes[k % 4], lane, device,
-               device + length, call);
-      host += 6000, device += length;
-      if (loop.waits_inside && k % 2 == 1) {
-        m.Call("cudaStreamSynchronize", CallClass::kSync, thread, host, device + 1000,
-               correlation++);
-        host = device + 25'000;
-      }
-    }
-  }
-  return m.Finish();
-}
-
-std::vector<std::string> ReadingsOf(const Loop& loop) {
-  std::vector<std::string> ids;
-  const Json readings = Summarize(MakeLoop(loop)).at("readings");
-  for (const Json& reading : readings) {
-    for (const char* key : {"id", "rank", "observation", "evidence", "hypothesis", "next_check"}) {
-      EXPECT_TRUE(reading.contains(key));
-    }
-    ids.push_back(reading.at("id").get<std::string>());
-  }
-  return ids;
-}
-
-TEST(Readings, EachFaultRaisesItsOwn) {
-  using Ids = std::vector<std::string>;
-  Loop healthy;
-  healthy.kernel_ns = 90'000;
-  EXPECT_EQ(ReadingsOf(healthy), Ids{});
-  Loop slow_loader = healthy;
-  slow_loader.loader_ns = 1'000'000;
-  EXPECT_EQ(ReadingsOf(slow_loader), Ids{"device_idle_in_range"});
-  Loop small;
-  small.kernels = 250, small.kernel_ns = 2000;
-  EXPECT_EQ(ReadingsOf(small), Ids{"many_small_launches"});
-  Loop one_long = healthy;
-  one_long.one_long = true;
-  EXPECT_EQ(ReadingsOf(one_long), Ids{"one_kernel_dominates"});
-  Loop waits = healthy;
-  waits.kernel_ns = 80'000, waits.waits_inside = true;
-  EXPECT_EQ(ReadingsOf(waits), Ids{"waits_drain_the_queue"});
-  Loop pageable = healthy;
-  pageable.pageable = true;
-  EXPECT_EQ(ReadingsOf(pageable), Ids{"pageable_copies"});
-  Loop collective = healthy;
-  collective.kernel_ns = 70'000, collective.collective = true;
-  EXPECT_EQ(ReadingsOf(collective), Ids{"exposed_collectives"});
-  Loop pause = healthy;
-  pause.pause_ns = 1'500'000;
-  EXPECT_EQ(ReadingsOf(pause), Ids{"device_idle"});
-}
-
-TEST(Readings, NothingStandsOutIsSaid) {
-  Loop healthy;
-  healthy.kernel_ns = 90'000;
-  const Json summary = Summarize(MakeLoop(healthy));
-  EXPECT_EQ(FirstReading(summary), "nothing stands out");
-  EXPECT_NE(RenderSummaryText(summary, {}).find("nothing stands out"), std::string::npos);
 }
 
 // What our writer wrote, read as any Kineto file is, gives the same tables.

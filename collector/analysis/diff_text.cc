@@ -1,0 +1,123 @@
+// A diff for a person: what was set differently, the step time, then rows that changed.
+#include <algorithm>
+#include <cmath>
+
+#include "collector/analysis/diff.h"
+#include "collector/analysis/summary.h"
+#include "collector/analysis/text_format.h"
+#include "fmt/format.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kNameColumns = 40, kValueColumns = 26;
+
+std::string Time(const Json& value) {
+  return value.is_number() ? Duration(std::llround(value.get<double>())) : "-";
+}
+
+std::string HeadLine(const char* side, const Json& head) {
+  const auto cycles = head.at("cycles").get<uint64_t>();
+  return Paragraph(
+      side, 3,
+      fmt::format("{}: {}, rank {}, {} {}, steps {}",
+                  Fit(head.at("origin").get<std::string>(), 200),
+                  Fit(head.at("program").get<std::string>(), 40),
+                  Fit(head.at("ranks").get<std::string>(), 30), cycles,
+                  cycles == 1 ? "cycle" : "cycles", Fit(head.at("steps").get<std::string>(), 80)),
+      kTextColumns);
+}
+
+std::string DifferenceLines(const Json& differences) {
+  if (differences.empty()) {
+    return "Besides the times nothing differs: settings, labels, devices and boundaries are the "
+           "same.\n";
+  }
+  std::string out = "Besides the times these differ\n";
+  for (const Json& d : differences) {
+    const std::string label = fmt::format("  {} {}", d.at("what").get<std::string>(),
+                                          Fit(d.at("name").get<std::string>(), 24));
+    out += PadRight(Fit(label, 30), 32) + PadRight(Fit(d.at("a").get<std::string>(), 32), 34) +
+           Fit(d.at("b").get<std::string>(), 32) + "\n";
+  }
+  return out;
+}
+
+std::string GroupText(const Json& group) {
+  if (!group.at("median_ns").is_number()) return "no whole step";
+  return fmt::format("median {}, {} to {} (n={})", Time(group.at("median_ns")),
+                     Time(group.at("min_ns")), Time(group.at("max_ns")),
+                     group.at("steps").get<uint64_t>());
+}
+
+std::string StepLines(const Json& steps) {
+  std::string out = "Step time\n";
+  out += "  A  " + GroupText(steps.at("a")) + "\n  B  " + GroupText(steps.at("b")) + "\n";
+  const Json& ratio = steps.at("ratio");
+  std::string text = steps.at("verdict").get<std::string>();
+  if (ratio.at("low").is_number()) {
+    text = fmt::format(
+        "B/A {:.3f}, between {:.3f} and {:.3f} (covers the true ratio in at least "
+        "{:.0f} % of such samples): {}",
+        ratio.at("value").get<double>(), ratio.at("low").get<double>(),
+        ratio.at("high").get<double>(), ratio.at("coverage").get<double>() * 100, text);
+  } else if (ratio.at("reason").is_string()) {
+    text += " (" + ratio.at("reason").get<std::string>() + ")";
+  }
+  return out + Paragraph("  ", 2, text, kTextColumns);
+}
+
+std::string PerStepText(const Json& figures) {
+  if (!figures.is_object()) return "-";
+  return fmt::format("{:.4g} x, {}", figures.at("count").get<double>(),
+                     Time(figures.at("total_ns")));
+}
+
+bool IsQuiet(const Json& row) {
+  const std::string& verdict = row.at("verdict").get_ref<const std::string&>();
+  return verdict == "inside the noise";
+}
+
+std::string TableLines(const Json& table, const char* title, size_t top) {
+  std::string out = std::string(title) + " per step\n";
+  if (!table.is_array()) return out + "  not collected on one side\n";
+  if (table.empty()) return out + "  none on either side\n";
+  size_t quiet = 0, shown = 0, left_out = 0;
+  for (const Json& row : table) {
+    if (IsQuiet(row)) {
+      ++quiet;
+      continue;
+    }
+    if (top != 0 && shown == top) {
+      ++left_out;
+      continue;
+    }
+    ++shown;
+    out += "  " + PadRight(Fit(row.at("name").get<std::string>(), kNameColumns), kNameColumns) +
+           PadRight("  " + PerStepText(row.at("a")), kValueColumns - 5) +
+           PadRight("  " + PerStepText(row.at("b")), kValueColumns - 5) + "  " +
+           Fit(row.at("verdict").get<std::string>(), 14) + "\n";
+  }
+  if (left_out > 0) out += fmt::format("  … {} more (--top 0 shows all)\n", Count(left_out));
+  if (quiet > 0) {
+    out += fmt::format("  {}{} inside the noise: the steps' totals of both sides overlap\n",
+                       Count(quiet), shown == 0 && left_out == 0 ? ", all of them," : "");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string RenderDiff(const Json& diff, size_t top) {
+  return HeadLine("A", diff.at("a")) + HeadLine("B", diff.at("b")) + "\n" +
+         DifferenceLines(diff.at("differences")) + "\n" + StepLines(diff.at("steps")) + "\n" +
+         TableLines(diff.at("kernels"), "Kernels", top) + "\n" +
+         TableLines(diff.at("copies"), "Copies", top) + "\n" +
+         TableLines(diff.at("calls"), "Calls", top) +
+         "\nThis compares times, not results: whether both sides computed the same is not looked "
+         "at.\n";
+}
+
+}  // namespace stepagent::analysis
