@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
 
 # What widens the tests: without it the tests concerned skip by name.
-try_packages python3-numba musl-tools valgrind binutils gdb strace chromium
+try_packages python3-numba python3-protobuf musl-tools valgrind binutils gdb strace chromium
 prepare_python() {  # a venv with the readers and clients from PyPI that tests use
   local venv=$BUILD/venv
   [[ -e $venv/.ready ]] && return 0

@@ -452,6 +452,23 @@ class BruteForce:
         wanted = float(samples) * 1e9 / median(active) if samples and active else None
         self.same('examples_per_second', wanted, self.summary['examples_per_second'])
 
+    def check_losses(self):
+        """What the agent's running totals grew by, and records without times of this cycle's calls."""
+        names = {1: 'kernel', 2: 'memcpy', 3: 'memset', 4: 'launch', 5: 'sync', 6: 'nvtx',
+                 7: 'memory', 8: 'overhead'}
+        mine = {}
+        for kind, (dropped, invalid) in self.raw.losses.items():
+            before = self.raw.losses_before.get(kind, (0, 0))
+            if kind in names and (dropped - before[0] or invalid - before[1]):
+                mine[names[kind]] = {'dropped': dropped - before[0], 'invalid': invalid - before[1]}
+        of_kind = {'kernel': 'kernel', 'copy': 'memcpy', 'set': 'memset', 'graph': 'kernel'}
+        inside = {c.correlation for c in self.calls}
+        for kind, correlation, _ in self.raw.without_times:
+            if correlation in inside:
+                row = mine.setdefault(of_kind[kind], {'dropped': 0, 'invalid': 0})
+                row['invalid'] += 1
+        self.same('losses', mine, self.summary['losses'])
+
     def check_readings(self):
         """The figures behind the readings that can be counted in one line."""
         for reading in self.summary['readings']:
@@ -484,7 +501,7 @@ class BruteForce:
                       self.check_copies, self.check_ranges, self.check_lanes, self.check_threads,
                       self.check_cost, self.check_readings):
             check()
-        self.same('losses', {}, self.summary['losses'])
+        self.check_losses()
         known = {'schema', 'session', 'cycle', 'gpu', 'window', 'steps', 'uncollected_steps',
                  'examples_per_second', 'devices', 'collective_rule', 'kernels', 'graph_launches',
                  'launches', 'calls', 'copies', 'sets', 'ranges', 'waits', 'streams', 'threads',

@@ -68,8 +68,8 @@ class Session:
         self.calls, self.work, self.ranges, self.marks = [], [], [], []
         self.steps, self.samples, self.contexts, self.devices = {}, [], {}, {}
         self.report, self.notes, self.memories, self.overheads = None, [], [], []
-        self.raw_bytes, self.last_host = 0, 0
-        self._open, self._started, self._is_closed = {}, {}, False
+        self.without_times, self.losses, self.losses_before = [], {}, {}
+        self._open, self._started, self._is_closed, self._was_closed = {}, {}, False, False
         self._events, self._pairs = {}, None
         seen = set()
         for kind, _, payload in frames(path):
@@ -116,10 +116,14 @@ class Session:
                 self._events[event.kind] = event
                 if event.kind == self.batch_pb.CycleEvent.CLOSED:
                     self._is_closed = True
-        has_active = self.batch_pb.CycleEvent.ACTIVE_BEGIN in self._events or self.steps
-        if batch.identity.cycle == self.cycle and has_active:
-            self.raw_bytes += batch.ByteSize()
-        self.last_host = max(self.last_host, batch.host_ns)
+        if batch.HasField('losses') and not self._was_closed:
+            self.losses = {k.activity: (k.dropped_ring_full + k.dropped_no_ring + k.dropped_uplink +
+                                        k.dropped_cupti + k.dropped_limit, k.invalid)
+                           for k in batch.losses.kinds}
+        self._was_closed = self._is_closed
+        for event in batch.cycle_events:
+            if event.kind == self.batch_pb.CycleEvent.CLOSED and event.cycle < self.cycle:
+                self.losses_before = dict(self.losses)
 
     def _calls(self, c):
         n = c.count
@@ -146,8 +150,9 @@ class Session:
         targets = (column(s.target_kind, n) if kind == 'copy' else
                    column(s.memory_kind, n) if kind == 'set' else [0] * n)
         for i in range(n):
-            if flags[i] & 7:
-                raise ValueError('a record without believable times: not for this check')
+            if flags[i] & 7:  # no timing, unfinished or reversed: counted, never placed
+                self.without_times.append((kind, correlations[i], flags[i]))
+                continue
             name = self.text(s.shapes.name[shapes[i]]) if kind == 'kernel' else ''
             device, context, stream = lanes[lane[i]]
             self.work.append(Work(kind, starts[i], starts[i] + durations[i], correlations[i], device,
