@@ -82,6 +82,8 @@ std::string RunTable::Enter(Run* run, model::SessionInfo* session, SessionFolder
                                            "_" + spool::SafeName(session->host)) == 0;
     if (rank >= 0 && is_same_host) taken.insert(rank);
   }
+  // A number is taken from when it is given, not from when its folder is renamed to it.
+  for (const Run::Unranked& u : run->unranked) taken.insert(u.rank);
   if (!is_ranked) {
     session->rank = 0;
     while (taken.contains(session->rank)) ++session->rank;

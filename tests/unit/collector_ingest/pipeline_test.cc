@@ -272,6 +272,31 @@ TEST(Pipeline, UnwritableOutNamesPathAndErrno) {
   EXPECT_NE(error.find("Not a directory"), std::string::npos);
 }
 
+// Two get each other's number; a third comes when only the first has renamed its folder.
+TEST(RunTable, NumbersStayUniqueWhileFoldersAreRenamed) {
+  TemporaryFolder out;
+  RunTable runs;
+  std::shared_ptr<ingest::Run> run;
+  ASSERT_EQ(runs.Find(out.path(), "run", "", kNow, &run), "");
+  const auto enter = [&](const std::string& id, uint32_t pid, SessionFolder* folder) {
+    model::SessionInfo session;
+    session.id = id, session.pid = pid, session.exe = "train", session.host = "node1";
+    session.rank = -1;
+    EXPECT_EQ(runs.Enter(run.get(), &session, folder), "");
+    return session;
+  };
+  SessionFolder first_folder, second_folder, third_folder;
+  model::SessionInfo first = enter("11111111aaaaaaaa", 20, &first_folder);
+  model::SessionInfo second = enter("22222222aaaaaaaa", 10, &second_folder);
+  EXPECT_EQ(first.rank, 0);
+  EXPECT_EQ(second.rank, 1);
+  first.rank = runs.FinalRank(run.get(), first);
+  EXPECT_EQ(first.rank, 1);
+  fs::rename(first_folder.path, run->path + "/sessions/" + spool::SessionName(first));
+  EXPECT_EQ(enter("33333333aaaaaaaa", 30, &third_folder).rank, 2);
+  EXPECT_EQ(runs.FinalRank(run.get(), second), 0);
+}
+
 TEST(Pipeline, LinksInThePathAreNotFollowed) {
   TemporaryFolder out, elsewhere;
   ASSERT_EQ(symlink(elsewhere.path().c_str(), (out.path() + "/20260102T030405_0a1b2c3d").c_str()),
