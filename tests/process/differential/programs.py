@@ -67,6 +67,8 @@ def _victims():
     yield Program('train loop, host only', [app('train_loop'), '--host-only', '--steps', '8'])
     yield Program('train loop, device', [app('train_loop'), '--steps', '8'], sim=True)
     yield Program('static program', [app('static_program')], steps=False)
+    if os.path.exists(app('own_libraries')):
+        yield Program('own libraries', [app('own_libraries'), '8'])
 
 
 def _sandboxes():
