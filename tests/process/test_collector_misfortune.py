@@ -13,11 +13,17 @@ import sys
 import unittest
 
 import harness
-from collector_case import CollectorTest, STEP
+from collector_case import CollectorTest, STEP, listens
 from harness import app
 
 KILLS = int(os.environ.get('STEPAGENT_TEST_KILLS', '20'))
 SEED = int(os.environ.get('STEPAGENT_TEST_SEED', '20261129'))
+
+
+def written(out):
+    """The cycles that are whole; a folder alone says that a cycle began."""
+    return [harness.Cycle(os.path.dirname(p))
+            for p in sorted(glob.glob(os.path.join(out, '2*/sessions/*/cycle-*/manifest.json')))]
 
 
 class Misfortune(CollectorTest):
@@ -165,9 +171,91 @@ class Misfortune(CollectorTest):
         return count
 
     def written(self):
-        return [harness.Cycle(os.path.dirname(p)) for p in
-                glob.glob(os.path.join(self.out, '*/sessions/*/cycle-*/manifest.json'))
-                if '/latest/' not in p]
+        return written(self.out)
+
+
+class FullAtAnyByte(CollectorTest):
+    """The collector's files take so many bytes and not one more, wherever in a write that is."""
+
+    def start_on_disk(self, out, **disk):
+        env = dict(harness.clean_environment(), LD_PRELOAD=app('small_disk.so'))
+        env.update({'SMALL_DISK_' + name.upper(): str(value) for name, value in disk.items()})
+        log = os.path.join(self.scratch, os.path.basename(out) + '.log')
+        with open(log, 'w', encoding='utf-8') as said:
+            process = self.start_app([harness.STEPCOLLECTOR, '--socket', self.socket, '--out', out],
+                                     env, stdout=said, stderr=said)
+        harness.eventually(lambda: process.poll() is not None or listens(self.socket), 'listening')
+        return process, log
+
+    def run_on_disk(self, out, **disk):
+        """Three cycles; what the application printed is as without us. (collector's status, its log)."""
+        collector, log = self.start_on_disk(out, **disk)
+        stdout, _ = self.finish_app(self.busy(300, 300, out=out, schedule='wait=10,active=80,repeat=3',
+                                              exit_wait='5s', formats='chrome,sqlite'))
+        self.assertEqual(stdout, self.plain)
+        self.assertIsNone(collector.poll(), 'the collector lives')
+        collector.terminate()
+        status = collector.wait(timeout=harness.PATIENCE)
+        return status, self.text_of(log)
+
+    @staticmethod
+    def text_of(path):
+        with open(path, encoding='utf-8') as source:
+            return source.read()
+
+    def whole_cycles(self, out):
+        """Manifests that are there name files that are there, whole; sums are right."""
+        found = written(out)
+        for cycle in found:
+            harness.check_balance(cycle)
+            for file in cycle.manifest['files']:
+                path = os.path.join(cycle.run_folder, file['name'])
+                self.assertEqual(os.path.getsize(path), file['bytes'], path)
+        self.check_whole_files(out)
+        return found
+
+    check_whole_files = Misfortune.check_whole_files
+
+    def test_B099_full_at_any_byte(self):
+        self.plain = self.run_app(self.busy_command(300, 300), harness.clean_environment()).stdout
+        out = os.path.join(self.scratch, 'roomy')
+        status, said = self.run_on_disk(out, bytes=1 << 40)
+        self.assertEqual((status, len(self.whole_cycles(out))), (0, 3), said)
+        need = sum(os.path.getsize(p) for p in glob.glob(os.path.join(out, '2*', '**'), recursive=True)
+                   if os.path.isfile(p))
+        draw = random.Random(SEED)
+        for number in range(KILLS // 2):
+            room = 0 if number == 0 else draw.randrange(1, need * 9 // 10)
+            with self.subTest(room=room, need=need):
+                out = os.path.join(self.scratch, 'full-%d' % number)
+                status, said = self.run_on_disk(out, bytes=room)
+                self.assertEqual(status, 1, said)
+                self.assertIn('No space left on device', said)
+                self.assertIn(out, said)
+                self.whole_cycles(out)
+                if glob.glob(os.path.join(out, '2*/sessions/*/raw.steps')):
+                    self.report(out, statuses=(0, 1) if room > 2000 else (0, 1, 3))
+
+    def test_B099_space_is_freed_and_the_next_cycle_is_whole(self):
+        freed = os.path.join(self.scratch, 'freed')
+        collector, log = self.start_on_disk(self.out, bytes=6000, freed=freed)
+        process = self.busy(1000000, 500, schedule='wait=10,active=80,repeat=0', max_traces='0')
+        harness.eventually(lambda: 'No space left' in self.text_of(log), 'a full disk')
+        with open(freed, 'w', encoding='ascii'):
+            pass
+        complete = lambda: [c for c in written(self.out) if c.manifest['cycle']['complete']]
+        harness.eventually(complete, 'a whole cycle')
+        self.stop_app(process)
+        self.assertEqual(self.stop_app(collector), 1)
+        self.report(self.out)
+
+    def test_a_slow_disk_is_the_collectors_alone(self):
+        """20 ms a write: the application's steps go on, what is written is whole."""
+        self.plain = self.run_app(self.busy_command(300, 300), harness.clean_environment()).stdout
+        status, said = self.run_on_disk(self.out, slow_us=20000)
+        self.assertEqual(status, 0, said)
+        harness.wait_written(self.out)
+        self.assertEqual(len(self.whole_cycles(self.out)), 3)
 
 
 @unittest.skipUnless(os.geteuid() == 0, 'mounting a small disk needs root')
