@@ -1,6 +1,7 @@
 """Host only: the steps of each cycle equal torch.profiler's schedule, cut cycles are labelled."""
 import os
 import random
+import unittest
 
 import harness
 from harness import AgentTest, app
@@ -109,6 +110,7 @@ class Schedule(AgentTest):
         self.assertNotIn('max-traces', result.stderr)
         self.traced(3)
 
+    @unittest.skipIf(harness.SLOWNESS, 'the collector says when it is enough: no sooner than it can')
     def test_B005_max_bytes_stops_recording_and_is_said(self):
         env = self.environment(sim=False, schedule='active=50,repeat=0', max_bytes='32KiB',
                                max_traces='0', step='nvtx:train_step')

@@ -15,6 +15,8 @@ import tempfile
 import time
 import unittest
 
+import slow_collector
+
 BUILD = os.environ.get('STEPAGENT_BUILD_DIR') or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), '..', '..', 'build')
 BUILD = os.path.abspath(BUILD)
@@ -25,6 +27,9 @@ STEPCOLLECTOR = os.path.join(BUILD, 'bin', 'stepcollector')
 PERSONALITY = os.environ.get('STEPAGENT_TEST_PERSONALITY', '13.0')
 # A machine under sanitizers or with busy neighbours needs more: waits are bounded by this, never slept.
 PATIENCE = float(os.environ.get('STEPAGENT_TEST_PATIENCE', '30'))
+# A collector this many times slower than it is: see slow_collector.py.
+SLOWNESS = int(os.environ.get('STEPAGENT_TEST_SLOW_COLLECTOR', '0'))
+EXIT_WAIT = '20s' if not SLOWNESS else '%ds' % PATIENCE
 SHARED = os.path.join(SOURCE, '..', 'shared')
 KINDS = ('produced', 'written', 'dropped', 'out_of_window', 'invalid')
 
@@ -49,7 +54,7 @@ def clean_environment():
 
 def launcher_environment():
     """For `stepagent run` on the simulated device."""
-    return dict(clean_environment(), LD_LIBRARY_PATH=sim_path(), STEPAGENT_EXIT_WAIT='20s')
+    return dict(clean_environment(), LD_LIBRARY_PATH=sim_path(), STEPAGENT_EXIT_WAIT=EXIT_WAIT)
 
 
 def agent_environment(out, *, sim=True, preload=True, personality=None, **settings):
@@ -57,7 +62,7 @@ def agent_environment(out, *, sim=True, preload=True, personality=None, **settin
     env = clean_environment()
     env['STEPAGENT_OUT'] = out
     # A collector takes long to start where many tests run at once: what counts here is what is written.
-    env['STEPAGENT_EXIT_WAIT'] = '20s'
+    env['STEPAGENT_EXIT_WAIT'] = EXIT_WAIT
     if preload:
         env['LD_PRELOAD'] = STUB
     if sim:
@@ -157,6 +162,8 @@ class AgentTest(unittest.TestCase):
         self.out = os.path.join(self.scratch, 'out')
         self._started = []
         self.addCleanup(self._clean)
+        if SLOWNESS:
+            self.addCleanup(slow_collector.SlowCollectors(self.scratch, SLOWNESS).stop)
 
     def _clean(self):
         for process in self._started:
