@@ -50,6 +50,8 @@ PhaseController::PhaseController(core::StepGate* gate, cupti::CuptiBackend* back
     : gate_(gate), backend_(backend), grace_ns_(kGraceNs) {}
 
 void PhaseController::OnCuda() {
+  // Our own thread's cuInit, with the mutex held: nothing new.
+  if (cupti::Driver::IsInOwnInit()) return;
   MutexLock lock(&arm_mutex_);
   backend_->NoteCuda();
   has_cuda_.store(true, std::memory_order_release);

@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace stepagent::cupti {
@@ -10,6 +13,11 @@ namespace {
 
 constexpr const char* kSoname = "libcuda.so.1";
 constexpr const char* kFileStem = "libcuda.so";  // the file may bear the driver's version
+
+// The thread that is inside Init(); 0 none. Of interest to that thread alone.
+constinit std::atomic<uint32_t> g_initialising{0};
+
+uint32_t ThreadId() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 
 template <typename F>
 void LookUp(void* handle, const char* name, F* out) {
@@ -71,7 +79,15 @@ int Driver::DeviceCount(int* count) const {
   return get_count_ != nullptr ? get_count_(count) : kCudaUnasked;
 }
 
-int Driver::Init() const { return init_ != nullptr ? init_(0) : kCudaUnasked; }
+int Driver::Init() const {
+  if (init_ == nullptr) return kCudaUnasked;
+  g_initialising.store(ThreadId(), std::memory_order_relaxed);
+  const int result = init_(0);
+  g_initialising.store(0, std::memory_order_relaxed);
+  return result;
+}
+
+bool Driver::IsInOwnInit() { return g_initialising.load(std::memory_order_relaxed) == ThreadId(); }
 
 uint32_t Driver::Attribute(int attribute, uint32_t ordinal) const {
   int device = 0, value = 0;

@@ -35,6 +35,9 @@ class Driver {
   // Only once the application's own cuInit has returned: on the thread inside it this would
   // deadlock.
   [[nodiscard]] int Init() const;
+  // Whether this thread is inside Init(): where we came late the driver may call our own injection
+  // entry from there.
+  [[nodiscard]] static bool IsInOwnInit();
   // cuDeviceGetAttribute; 0 when unknown.
   [[nodiscard]] uint32_t Attribute(int attribute, uint32_t ordinal) const;
   // Name and UUID of a device; false when the driver does not tell.
