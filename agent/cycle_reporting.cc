@@ -33,7 +33,15 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
   report.launches_awaited_in_vain = in_vain;
   DescribeGpu(&report);
   DescribeKinds(&report);
+  NoteOtherKinds(&report);
   const cupti::BackendCounters counters = backend_->counters();
+  if (counters.records_odd_length > odd_lengths_before_) {
+    report.gpu.notes.push_back(
+        {"odd_record_lengths",
+         "CUPTI wrote records of another length than its iterator told at the start: " +
+             std::to_string(counters.records_odd_length - odd_lengths_before_)});
+  }
+  odd_lengths_before_ = counters.records_odd_length;
   report.cost.callbacks = counters.callbacks - callbacks_before_;
   report.cost.callback_ns = TicksToNs(counters.callback_ticks - callback_ticks_before_);
   report.cost.callback_ns_measured = report.cost.callback_ns != 0;  // one in 63 is timed
@@ -106,6 +114,27 @@ void PhaseController::DescribeKinds(drain::CycleReportData* report) {
     if (kind.requested && !kind.enabled) kind.error = report->gpu.reason;
     report->kinds.push_back(std::move(kind));
   }
+}
+
+// Another client in the process switched them on, or CUPTI writes what nobody asked for: no record
+// of ours is lost by it, and a reader is told what else there was.
+void PhaseController::NoteOtherKinds(drain::CycleReportData* report) {
+  std::string text;
+  std::vector<cupti::KindCount> now = backend_->other_kinds();
+  for (const cupti::KindCount& one : now) {
+    uint64_t before = 0;
+    for (const cupti::KindCount& earlier : other_kinds_before_) {
+      if (earlier.kind == one.kind) before = earlier.count;
+    }
+    if (one.count <= before) continue;
+    const bool is_beyond = one.kind >= cupti::CuptiBackend::kBeyondKinds;
+    text += (text.empty() ? "" : ", ") + std::to_string(one.count - before) + " of kind " +
+            std::to_string(one.kind) + (is_beyond ? " or above" : "");
+  }
+  other_kinds_before_ = std::move(now);
+  if (text.empty()) return;
+  report->gpu.notes.push_back(
+      {"other_kinds", "CUPTI also delivered records that were not asked for here: " + text});
 }
 
 void PhaseController::NoteResult(const drain::CycleReportData& report) {

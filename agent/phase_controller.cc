@@ -162,8 +162,7 @@ void PhaseController::TakeClockSample() {
   const auto device_clock = [](void* backend) {
     return static_cast<int64_t>(static_cast<cupti::CuptiBackend*>(backend)->DeviceClockNs());
   };
-  const HostClock::Sample sample = HostClock::TakeSample(device_clock, backend_);
-  drainer_->builder().AddClockSample(sample.host_ns, sample.real_ns, sample.bracket_ns);
+  drainer_->builder().AddClockSample(HostClock::TakeSample(device_clock, backend_));
 }
 
 uint64_t PhaseController::RunOnce(uint64_t now_ns) {

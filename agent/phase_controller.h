@@ -92,6 +92,7 @@ class PhaseController {
   void FillAllSteps(drain::CycleReportData* report);
   void DescribeGpu(drain::CycleReportData* report);
   void DescribeKinds(drain::CycleReportData* report);
+  void NoteOtherKinds(drain::CycleReportData* report);
   void NoteResult(const drain::CycleReportData& report);
 
   core::StepGate* const gate_;
@@ -108,6 +109,8 @@ class PhaseController {
   bool callbacks_on_ = false;        // (m)
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
   uint64_t cpu_before_ns_ = 0;
+  std::vector<cupti::KindCount> other_kinds_before_;
+  uint64_t odd_lengths_before_ = 0;
   uint64_t next_active_flush_ns_ = 0;
   uint64_t window_begin_ticks_ = 0;
   uint32_t cycle_ = 0;               // cycle in progress

@@ -27,10 +27,24 @@ struct State {
 };
 constinit State state;
 
-int64_t RealNs() {
+int64_t ReadNs(clockid_t clock) {
   timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
+  clock_gettime(clock, &t);
   return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
+}
+int64_t RealNs() { return ReadNs(CLOCK_REALTIME); }
+
+// CLOCK_BOOTTIME goes on in a suspend, CLOCK_MONOTONIC does not; read closely enough that being
+// interrupted in between does not look like a millisecond of sleep.
+uint64_t SuspendedMs() {
+  int64_t narrowest = INT64_MAX, asleep_ns = 0;
+  for (int i = 0; i < kTries; ++i) {
+    const int64_t before = ReadNs(CLOCK_MONOTONIC);
+    const int64_t boot = ReadNs(CLOCK_BOOTTIME);
+    const int64_t width = ReadNs(CLOCK_MONOTONIC) - before;
+    if (width < narrowest) narrowest = width, asleep_ns = boot - before - width / 2;
+  }
+  return asleep_ns < 500'000 ? 0 : static_cast<uint64_t>(asleep_ns + 500'000) / 1'000'000;
 }
 
 // The tightest of a few tries: a try that was interrupted shows in its bracket.
@@ -131,7 +145,7 @@ const char* HostClock::SourceName() noexcept {
 }
 
 HostClock::Sample HostClock::TakeSample(OtherClock other, void* context) noexcept {
-  Sample best{0, 0, UINT32_MAX};
+  Sample best{0, 0, UINT32_MAX, SuspendedMs()};
   for (int i = 0; i < kTries; ++i) {
     const uint64_t before = Ticks();
     const int64_t real = other != nullptr ? other(context) : RealNs();
@@ -141,7 +155,9 @@ HostClock::Sample HostClock::TakeSample(OtherClock other, void* context) noexcep
     const auto bracket = static_cast<uint32_t>(width < 0           ? 0
                                                : width > INT32_MAX ? INT32_MAX
                                                                    : width);
-    if (bracket < best.bracket_ns) best = {from + width / 2, real, bracket};
+    if (bracket < best.bracket_ns) {
+      best = {from + width / 2, real, bracket, best.suspended_ms};
+    }
   }
   return best;
 }

@@ -55,6 +55,7 @@ class HostClock {
     int64_t host_ns;  // session clock
     int64_t real_ns;  // CLOCK_REALTIME, or what `other` reads
     uint32_t bracket_ns;
+    uint64_t suspended_ms;  // how long the machine has been asleep since its start
   };
   using OtherClock = int64_t (*)(void* context);
   [[nodiscard]] static Sample TakeSample(OtherClock other = nullptr,

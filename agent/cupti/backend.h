@@ -43,6 +43,7 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] const GpuState& state() const override { return state_; }
   [[nodiscard]] std::vector<KindState> kinds() const override { return kinds_; }
   [[nodiscard]] BackendCounters counters() override;
+  [[nodiscard]] std::vector<KindCount> other_kinds() const override;
   void ForgetAll() override;
 
  private:

@@ -8,6 +8,7 @@
 namespace stepagent::cupti {
 namespace {
 
+constexpr uint32_t kApi120 = 18;      // 11.8, and 12.0 with and without update 1
 constexpr uint32_t kApi130 = 130000;  // deadlocks and crashes that 13.0 update 1 fixed
 constexpr uint32_t kApi133 = 130300;  // several subscribers, with driver r610 and later
 constexpr uint32_t kDriver133 = 13030;
@@ -111,6 +112,12 @@ bool BackendImpl::Summarize() {
 }
 
 void BackendImpl::NoteQuirks() {
+  if (state_.cupti_version <= kApi120 && state_.graph_level == "node") {
+    state_.notes.push_back({"early_graphs",
+                            "before 12.0 update 1 CUPTI does not record the kernels of CUDA graphs "
+                            "that were instantiated before collection began; --graph graph records "
+                            "their launches"});
+  }
   if (state_.cupti_version == kApi130) {
     state_.notes.push_back({"cupti_13_0",
                             "CUPTI 13.0 before update 1 can deadlock when kernel records "
@@ -200,6 +207,7 @@ BackendCounters BackendImpl::counters() {
   counters.records_invalid = decoded.invalid;
   counters.records_other_kinds = decoded.other_kinds;
   counters.records_no_timing = decoded.no_timing;
+  counters.records_odd_length = decoded.odd_lengths;
   counters.cupti_dropped = cupti_dropped_;
   counters.dropped_unknown = dropped_unknown_;
   if (Pool() == nullptr) return counters;
@@ -211,6 +219,16 @@ BackendCounters BackendImpl::counters() {
   counters.pool_uncounted = pool.uncounted;
   std::copy(std::begin(pool.dropped), std::end(pool.dropped), std::begin(counters.pool_dropped));
   return counters;
+}
+
+std::vector<KindCount> BackendImpl::other_kinds() const {
+  static_assert(kBeyondKinds == kKindLimit);
+  std::vector<KindCount> found;
+  const DecodeCounts& counts = decoder_.counts();
+  for (uint32_t kind = 0; kind <= kKindLimit; ++kind) {
+    if (counts.other_by_kind[kind] != 0) found.push_back({kind, counts.other_by_kind[kind]});
+  }
+  return found;
 }
 
 void BackendImpl::ForgetAll() {

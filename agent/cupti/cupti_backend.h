@@ -43,6 +43,10 @@ struct ArmRequest {
   // nothing of the driver may be initialised to learn a reason; Diagnose() completes it later.
   bool inside_injection = false;
 };
+struct KindCount {
+  uint32_t kind = 0;  // CUPTI's number
+  uint64_t count = 0;
+};
 struct BackendCounters {
   uint64_t callbacks = 0;       // API callbacks handled (enter and exit count one each)
   uint64_t callback_ticks = 0;  // spent in them: one in 63 timed, scaled; 0 none timed yet
@@ -56,6 +60,7 @@ struct BackendCounters {
   uint64_t records_invalid = 0;      // told to the sink as OnInvalid
   uint64_t records_other_kinds = 0;  // of kinds that somebody else switched on: left alone
   uint64_t records_no_timing = 0;    // decoded and flagged
+  uint64_t records_odd_length = 0;   // not as long as measured at the start
   uint64_t calls_without_cell = 0;   // API calls of more threads than we can follow
   // Records in discard buffers (pool over its cap), by batch.proto Activity: a loss by our
   // decision.
@@ -106,6 +111,10 @@ class CuptiBackend {
   [[nodiscard]] virtual const GpuState& state() const = 0;
   [[nodiscard]] virtual std::vector<KindState> kinds() const = 0;
   [[nodiscard]] virtual BackendCounters counters() = 0;
+  // Records of kinds nobody here asked for, by CUPTI's kind, kinds without one left out: running
+  // totals. The last entry may be of all kinds beyond those known, under kBeyondKinds.
+  static constexpr uint32_t kBeyondKinds = 64;
+  [[nodiscard]] virtual std::vector<KindCount> other_kinds() const = 0;
   // In a forked child before it revives: all state is the parent's; start over, free nothing.
   virtual void ForgetAll() = 0;
 

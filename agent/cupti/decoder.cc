@@ -1,5 +1,6 @@
 #include "agent/cupti/decoder.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -54,6 +55,7 @@ uint64_t Decoder::DecodeBuffer(uint8_t* data, size_t valid_bytes, core::Activity
   const uint64_t before = counts_.decoded;
   const uint8_t* const end = data + valid_bytes;
   const uint8_t* previous = nullptr;
+  ptrdiff_t previous_bytes = 0;
   CUpti_Activity* record = nullptr;
   names_.BeginBuffer();
   while (valid_bytes >= sizeof(uint32_t)) {
@@ -68,10 +70,12 @@ uint64_t Decoder::DecodeBuffer(uint8_t* data, size_t valid_bytes, core::Activity
       Reject(kActivityNone, sink);
       break;
     }
+    if (previous_bytes != 0 && at - previous != previous_bytes) ++counts_.odd_lengths;
     previous = at;
     uint32_t kind;
     std::memcpy(&kind, at, sizeof(kind));
     const uint32_t bytes = layouts_->bytes(kind);
+    previous_bytes = bytes;
     if (bytes > static_cast<size_t>(end - at)) {  // cut short at the buffer's end
       Reject(RouteFor(kind).activity, sink);
       break;
@@ -85,6 +89,7 @@ bool Decoder::DecodeRecord(uint32_t kind, const RecordView& record, core::Activi
   const Route& route = RouteFor(kind);
   if (route.handler == nullptr) {
     ++counts_.other_kinds;
+    ++counts_.other_by_kind[std::min(kind, uint32_t{kKindLimit})];
     return false;
   }
   if (!layouts_->IsDecodable(kind)) return Reject(route.activity, sink);

@@ -22,7 +22,9 @@ struct DecodeCounts {
   uint64_t decoded = 0;
   uint64_t invalid = 0;      // of a kind of ours, undecodable; or the rest of a buffer given up
   uint64_t other_kinds = 0;  // kinds that somebody else switched on
+  uint64_t other_by_kind[kKindLimit + 1] = {};  // the same by kind; the last one: all beyond
   uint64_t no_timing = 0;    // decoded, flagged: stamps that cannot be placed
+  uint64_t odd_lengths = 0;  // records that were longer or shorter than measured at the start
 };
 
 class Decoder {

@@ -185,8 +185,8 @@ void BatchBuilder::AddRecord(uint32_t thread_index, const core::Record& record) 
 
 void BatchBuilder::AddGateEvent(const core::GateEvent& event) { columns_->gate.Add(event); }
 
-void BatchBuilder::AddClockSample(int64_t host_ns, int64_t real_ns, uint32_t bracket_ns) {
-  columns_->records.clock_samples.Add(host_ns, real_ns, bracket_ns);
+void BatchBuilder::AddClockSample(const core::HostClock::Sample& sample) {
+  columns_->records.clock_samples.Add(sample);
 }
 
 void BatchBuilder::AddNote(uint32_t cycle, std::string_view code, std::string_view text) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/core/activity.h"
+#include "agent/core/clock.h"
 #include "agent/core/record.h"
 #include "agent/core/step_gate.h"
 
@@ -59,7 +60,7 @@ class BatchBuilder : public core::ActivitySink {
   void AddThread(uint32_t index, uint32_t tid, std::string_view name);
   void AddRecord(uint32_t thread_index, const core::Record& record);
   void AddGateEvent(const core::GateEvent& event);
-  void AddClockSample(int64_t host_ns, int64_t real_ns, uint32_t bracket_ns);
+  void AddClockSample(const core::HostClock::Sample& sample);
   void AddNote(uint32_t cycle, std::string_view code, std::string_view text);
   // ARMED and CLOSED, which the phase controller knows.
   void AddCycleEvent(uint32_t cycle, uint32_t kind, int64_t host_ns, std::string_view reason);

@@ -133,11 +133,12 @@ void MemoryColumns::Add(const core::MemoryActivity& m) {
   correlation_delta.Add(row, m.correlation);
 }
 
-void ClockColumns::Add(int64_t host, int64_t real, uint32_t bracket) {
+void ClockColumns::Add(const core::HostClock::Sample& sample) {
   const uint32_t row = count++;
-  host_ns.AddSigned(row, host);
-  real_ns.AddSigned(row, real);
-  bracket_ns.Add(row, bracket);
+  host_ns.AddSigned(row, sample.host_ns);
+  real_ns.AddSigned(row, sample.real_ns);
+  bracket_ns.Add(row, sample.bracket_ns);
+  suspended_ms.Add(row, sample.suspended_ms);
 }
 
 }  // namespace stepagent::drain

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agent/core/activity.h"
+#include "agent/core/clock.h"
 #include "agent/core/record.h"
 #include "agent/drain/column.h"
 #include "agent/drain/dictionary.h"
@@ -124,9 +125,9 @@ struct MemoryColumns {
 
 struct ClockColumns {
   uint32_t count = 0;
-  Column host_ns, real_ns, bracket_ns;
+  Column host_ns, real_ns, bracket_ns, suspended_ms;
 
-  void Add(int64_t host, int64_t real, uint32_t bracket);
+  void Add(const core::HostClock::Sample& sample);
   void Write(BatchWriter* batch) const;
 };
 

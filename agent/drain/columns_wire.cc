@@ -143,6 +143,7 @@ void Each(C& c, F&& visit) {
   visit(host_ns, c.host_ns);
   visit(real_ns, c.real_ns);
   visit(bracket_ns, c.bracket_ns);
+  visit(suspended_ms, c.suspended_ms);
 }
 
 template <typename Message>

@@ -57,7 +57,8 @@ namespace stepagent::drain::wire {
 #define STEPAGENT_FIELDS_Stack(X) X(frames, 1)
 #define STEPAGENT_FIELDS_Frame(X) X(kind, 1) X(address, 2) X(module, 3) X(name, 4) X(line, 5) \
     X(build_id, 6)
-#define STEPAGENT_FIELDS_ClockSamples(X) X(host_ns, 1) X(real_ns, 2) X(bracket_ns, 3)
+#define STEPAGENT_FIELDS_ClockSamples(X) \
+  X(host_ns, 1) X(real_ns, 2) X(bracket_ns, 3) X(suspended_ms, 4)
 #define STEPAGENT_FIELDS_LossReport(X) X(kinds, 1)
 #define STEPAGENT_FIELDS_KindLoss(X) X(activity, 1) X(produced, 2) X(sent, 3) \
     X(dropped_ring_full, 4) X(dropped_no_ring, 5) X(dropped_uplink, 6) X(dropped_cupti, 7) \

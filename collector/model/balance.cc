@@ -1,6 +1,7 @@
 #include "collector/model/balance.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace stepagent::model {
 namespace {
@@ -19,8 +20,10 @@ void AddNote(Cycle* cycle, const char* code, std::string text) {
   if (!is_there) cycle->notes.push_back({code, std::move(text)});
 }
 
-std::string Plural(uint64_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+// "1 launch", "9 launches", "2 ranges".
+std::string Plural(uint64_t n, std::string_view what) {
+  const bool hisses = what.ends_with("ch") || what.ends_with("s") || what.ends_with("x");
+  return std::to_string(n) + " " + std::string(what) + (n == 1 ? "" : hisses ? "es" : "s");
 }
 
 Gpu FromReport(const v1::GpuStatus& g) {
@@ -87,10 +90,12 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
     b.out_of_window = a.out_of_window()[i] + v.pending->out_of_window[i];
     b.invalid = a.invalid()[i] + v.losses.invalid[i];
     if (kind.requested || arrived > 0) kind.observed = a.written()[i] + a.invalid()[i];
-    // CUPTI counts its drops without saying of which kind they were.
+    // CUPTI counts its drops without saying of which kind they were; nor does anybody know what a
+    // buffer held behind a record that CUPTI's own iterator could not pass.
     const bool is_unknown =
         v.losses.is_unknown[i] ||
-        (IsDeviceRecord(activity) && (v.losses.is_unknown[0] || v.losses.dropped[0] > 0));
+        (IsDeviceRecord(activity) &&
+         (v.losses.is_unknown[0] || v.losses.dropped[0] > 0 || v.losses.invalid[0] > 0));
     if (is_unknown) continue;  // dropped and produced stay null
     b.dropped = v.losses.dropped[i];
     b.produced = *b.written + *b.dropped + *b.out_of_window + *b.invalid;
@@ -135,6 +140,64 @@ void FillJoins(const Verdict& v, Cycle* cycle) {
   cycle->joins.device_work_without_launch = v.assembly->without_launch();
 }
 
+void NoteClocks(const Verdict& v, Cycle* cycle) {
+  if (v.clock_step_ns != 0) {
+    AddNote(cycle, "wall_clock_step",
+            "the wall clock was stepped by " + std::to_string(v.clock_step_ns / 1000) +
+                " us during this cycle; device times near the step are uncertain by as much");
+  }
+  if (v.suspended_ms != 0) {
+    AddNote(cycle, "machine_suspended",
+            "the machine slept for " + std::to_string(v.suspended_ms) + " ms during this cycle");
+  }
+  if (!v.has_clock_samples && !cycle->HostOnly()) {
+    AddNote(cycle, "no_clock_samples", "device times are mapped by the session's start alone");
+  }
+  if (v.assembly->before_launch() > 0) {
+    AddNote(cycle, "device_before_launch",
+            Plural(v.assembly->before_launch(), "piece") +
+                " of device work stamped before the launch by more than the clocks' residual");
+  }
+}
+
+void NoteLosses(const Verdict& v, Cycle* cycle) {
+  const LossTotals& losses = v.losses;
+  if (losses.dropped[0] > 0) {
+    AddNote(cycle, "cupti_dropped",
+            "CUPTI dropped " + Plural(losses.dropped[0], "device record") +
+                " and does not say of which kind");
+  }
+  if (std::any_of(losses.is_unknown.begin(), losses.is_unknown.end(),
+                  [](bool unknown) { return unknown; })) {
+    AddNote(cycle, "drops_unknown", "CUPTI's count of dropped records could not be read");
+  }
+  if (losses.invalid[0] > 0) {
+    AddNote(cycle, "unreadable_buffers",
+            Plural(losses.invalid[0], "buffer") +
+                " of CUPTI's held a record that CUPTI itself cannot pass; what followed is lost");
+  }
+  const uint64_t impossible = v.assembly->impossible(), twice = v.assembly->duplicates();
+  if (impossible > 0) {
+    AddNote(cycle, "impossible_stamps",
+            Plural(impossible, "device record") +
+                " with impossible times: counted as invalid, not drawn");
+  }
+  if (twice > 0) {
+    AddNote(cycle, "duplicate_records",
+            Plural(twice, "device record") +
+                " came a second time: drawn once, the second counted as invalid");
+  }
+  if (losses.lost_batches > 0) {
+    AddNote(cycle, "lost_batches",
+            Plural(losses.lost_batches, "batch") + " never reached the collector");
+  }
+  if (cycle->joins.launches_without_device_work.value_or(0) > 0) {
+    AddNote(cycle, "launches_without_device_work",
+            Plural(*cycle->joins.launches_without_device_work, "launch") +
+                " without a device record; their steps are marked incomplete");
+  }
+}
+
 void FillNotes(const Verdict& v, Cycle* cycle) {
   const CycleAssembly& a = *v.assembly;
   for (const Note& note : v.pending->notes) cycle->notes.push_back(note);
@@ -143,14 +206,6 @@ void FillNotes(const Verdict& v, Cycle* cycle) {
   if (has_start) {
     AddNote(cycle, "tracer_start_in_window",
             "collection was being set up while an active step ran; that step is left out of means");
-  }
-  if (v.clock_step_ns != 0) {
-    AddNote(cycle, "wall_clock_step",
-            "the wall clock was stepped by " + std::to_string(v.clock_step_ns / 1000) +
-                " us during this cycle; device times near the step are uncertain by as much");
-  }
-  if (!v.has_clock_samples && !cycle->HostOnly()) {
-    AddNote(cycle, "no_clock_samples", "device times are mapped by the session's start alone");
   }
   if (a.unclosed_ranges() > 0) {
     AddNote(cycle, "unclosed_ranges",
@@ -163,37 +218,10 @@ void FillNotes(const Verdict& v, Cycle* cycle) {
   }
   if (a.unknown_graph() > 0) {
     AddNote(cycle, "unknown_graph",
-            Plural(a.unknown_graph(), "piece") + " of graph work has no launch in the record");
+            Plural(a.unknown_graph(), "piece") + " of graph work without a launch in the record");
   }
-  if (a.before_launch() > 0) {
-    AddNote(cycle, "device_before_launch",
-            Plural(a.before_launch(), "piece") +
-                " of device work is stamped before its launch by more than the clocks' residual");
-  }
-  if (v.losses.dropped[0] > 0) {
-    AddNote(cycle, "cupti_dropped",
-            "CUPTI dropped " + Plural(v.losses.dropped[0], "device record") +
-                " and does not say of which kind");
-  }
-  if (std::any_of(v.losses.is_unknown.begin(), v.losses.is_unknown.end(),
-                  [](bool unknown) { return unknown; })) {
-    AddNote(cycle, "drops_unknown", "CUPTI's count of dropped records could not be read");
-  }
-  uint64_t invalid = 0;
-  for (const uint64_t n : a.invalid()) invalid += n;
-  if (invalid > 0) {
-    AddNote(cycle, "impossible_stamps",
-            Plural(invalid, "device record") + " had impossible times and are counted, not drawn");
-  }
-  if (v.losses.lost_batches > 0) {
-    AddNote(cycle, "lost_batches",
-            Plural(v.losses.lost_batches, "batch") + " never reached the collector");
-  }
-  if (cycle->joins.launches_without_device_work.value_or(0) > 0) {
-    AddNote(cycle, "launches_without_device_work",
-            Plural(*cycle->joins.launches_without_device_work, "launch") +
-                " have no device record; their steps are marked incomplete");
-  }
+  NoteClocks(v, cycle);
+  NoteLosses(v, cycle);
 }
 
 void FillCost(const v1::CycleReport& report, Cycle* cycle) {

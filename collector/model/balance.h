@@ -18,6 +18,7 @@ struct Verdict {
   const Gpu* earlier_gpu;  // what the agent last reported in this session, or nullptr
   std::set<Activity> requested;
   int64_t clock_step_ns = 0;
+  uint64_t suspended_ms = 0;
   bool has_clock_samples = false;
   bool saw_device_work = false;  // device records or CUDA calls came at any time in this session
 };

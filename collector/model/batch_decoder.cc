@@ -104,7 +104,11 @@ std::vector<uint32_t> Decoder::LanesOf(const v1::Lanes& l) {
 std::vector<uint32_t> Decoder::ShapesOf(const v1::Shapes& s) {
   const uint32_t n = s.count();
   std::vector<uint32_t> ids;
-  if (static_cast<int>(n) != s.name_size()) return ids;  // a shape always has a name column
+  // Columns without a name: none of these kernels has one. With neither, the count stands alone.
+  const bool is_backed = static_cast<int>(n) == s.name_size() ||
+                         (s.name_size() == 0 && static_cast<int>(n) == s.grid_x_size());
+  if (!is_backed) return ids;
+  const Column name(s.name(), n);
   const Column gx(s.grid_x(), n), gy(s.grid_y(), n), gz(s.grid_z(), n);
   const Column bx(s.block_x(), n), by(s.block_y(), n), bz(s.block_z(), n);
   const Column cx(s.cluster_x(), n), cy(s.cluster_y(), n), cz(s.cluster_z(), n);
@@ -115,7 +119,7 @@ std::vector<uint32_t> Decoder::ShapesOf(const v1::Shapes& s) {
   ids.reserve(n);
   for (uint32_t i = 0; i < n; ++i) {
     Shape shape;
-    shape.name = dict_.String(s.name(static_cast<int>(i)));
+    shape.name = dict_.KernelName(name[i]);
     shape.grid = {gx[i], gy[i], gz[i]};
     shape.block = {bx[i], by[i], bz[i]};
     shape.cluster = {cx[i], cy[i], cz[i]};
@@ -172,7 +176,9 @@ void Decoder::AddKernels(const v1::Kernels& k) {
   for (uint32_t i = 0; i < n; ++i) {
     Kernel item;
     item.lane = LaneOf(lanes, columns.Fill(i, &item));
-    item.shape = shape[i] < shapes.size() ? shapes[shape[i]] : dict_.ShapeIndex(Shape{});
+    item.shape = shape[i] < shapes.size()
+                     ? shapes[shape[i]]
+                     : dict_.ShapeIndex(Shape{.name = dict_.KernelName(proto::kNoName)});
     item.graph_node_id = node[i];
     out_.kernels.push_back(item);
   }

@@ -87,6 +87,7 @@ void CycleBuilder::Impl::Finish(Cycle* cycle, const PendingCycle& p,
                   .earlier_gpu = last_gpu ? &*last_gpu : nullptr,
                   .requested = requested,
                   .clock_step_ns = clock.StepNs(),
+                  .suspended_ms = clock.SuspendedMs(),
                   .has_clock_samples = has_clock_samples,
                   .saw_device_work = saw_device_work};
   for (size_t i = 0; i < kActivityCount; ++i) {

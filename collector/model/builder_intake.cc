@@ -68,7 +68,8 @@ void CycleBuilder::Impl::Surroundings(const v1::Batch& batch) {
   const int n = std::min(samples.host_ns_size(), samples.real_ns_size());
   for (int i = 0; i < n; ++i) {
     clock.Add(ClampTime(samples.host_ns(i)), ClampTime(samples.real_ns(i)),
-              i < samples.bracket_ns_size() ? samples.bracket_ns(i) : 0);
+              i < samples.bracket_ns_size() ? samples.bracket_ns(i) : 0,
+              i < samples.suspended_ms_size() ? samples.suspended_ms(i) : 0);
     has_clock_samples = true;
   }
 }

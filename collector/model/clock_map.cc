@@ -10,6 +10,9 @@ namespace {
 // adjtime and NTP slew by at most 500 ppm; twice that, and a millisecond for the taking, is a step.
 constexpr int64_t kStepFloorNs = 1'000'000;
 constexpr int64_t kSlewDivisor = 1'000;
+// Time asleep is told in ms, and reading two clocks takes its time.
+constexpr int64_t kSuspendFloorMs = 2;
+constexpr uint64_t kLongestSleepMs = uint64_t{100} * 365 * 86400 * 1000;
 // A pair taken across an interrupt is many times wider than its peers.
 constexpr uint32_t kBracketFactor = 8;
 constexpr uint32_t kBracketFloorNs = 2'000;
@@ -19,9 +22,9 @@ constexpr size_t kMaxSamples = 1 << 16;
 
 }  // namespace
 
-void ClockMap::Add(TimeNs host_ns, int64_t real_ns, uint32_t bracket_ns) {
+void ClockMap::Add(TimeNs host_ns, int64_t real_ns, uint32_t bracket_ns, uint64_t suspended_ms) {
   if (all_.size() >= kMaxSamples) all_.erase(all_.begin(), all_.begin() + kMaxSamples / 2);
-  all_.push_back({host_ns, real_ns, bracket_ns});
+  all_.push_back({host_ns, real_ns, bracket_ns, std::min(suspended_ms, kLongestSleepMs)});
 }
 
 void ClockMap::Prepare(TimeNs from_ns) {
@@ -29,7 +32,10 @@ void ClockMap::Prepare(TimeNs from_ns) {
                    [](const Sample& a, const Sample& b) { return a.host_ns < b.host_ns; });
   LeaveOutInterrupted();
   FindEpochs();
-  MeasureResidual(from_ns);
+  size_t first = 0;
+  while (first + 1 < samples_.size() && samples_[first + 1].host_ns <= from_ns) ++first;
+  MeasureResidual(first);
+  MeasureJumps(from_ns, first);
 }
 
 void ClockMap::LeaveOutInterrupted() {
@@ -63,11 +69,8 @@ void ClockMap::FindEpochs() {
   }
 }
 
-void ClockMap::MeasureResidual(TimeNs from_ns) {
+void ClockMap::MeasureResidual(size_t first) {
   residual_ns_.reset();
-  step_ns_ = 0;
-  size_t first = 0;
-  while (first + 1 < samples_.size() && samples_[first + 1].host_ns <= from_ns) ++first;
   uint64_t worst = 0;
   for (size_t i = first; i < samples_.size(); ++i) {
     uint64_t off = (samples_[i].bracket_ns + 1) / 2;
@@ -86,11 +89,27 @@ void ClockMap::MeasureResidual(TimeNs from_ns) {
     worst = std::max(worst, off);
   }
   if (!samples_.empty()) residual_ns_ = worst;
+}
+
+void ClockMap::MeasureJumps(TimeNs from_ns, size_t first) {
+  step_ns_ = 0;
+  suspended_ms_ = 0;
+  for (size_t i = first + 1; i < samples_.size(); ++i) {
+    const uint64_t before = samples_[i - 1].suspended_ms, now = samples_[i].suspended_ms;
+    if (now > before + uint64_t{kSuspendFloorMs}) suspended_ms_ += now - before;
+  }
   for (size_t e = 1; e < epochs_.size(); ++e) {
     const Sample &a = samples_[epochs_[e - 1].last], &b = samples_[epochs_[e].first];
     if (b.host_ns < from_ns) continue;
     const int64_t jump = (b.real_ns - a.real_ns) - (b.host_ns - a.host_ns);
-    if (std::llabs(jump) > std::llabs(step_ns_)) step_ns_ = jump;
+    // The wall clock goes on while the machine sleeps; the host's clock may or may not.
+    const int64_t asleep_ns =
+        1'000'000 * (static_cast<int64_t>(b.suspended_ms) - static_cast<int64_t>(a.suspended_ms));
+    const int64_t unexplained = jump - asleep_ns;
+    const bool was_asleep = asleep_ns > kSuspendFloorMs * 1'000'000;
+    if (was_asleep && std::llabs(unexplained) <= kSuspendFloorMs * 1'000'000) continue;
+    const int64_t step = std::llabs(unexplained) < std::llabs(jump) ? unexplained : jump;
+    if (std::llabs(step) > std::llabs(step_ns_)) step_ns_ = step;
   }
 }
 

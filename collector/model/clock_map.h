@@ -19,7 +19,8 @@ class ClockMap {
   // `base_unix_ns`: CLOCK_REALTIME at session clock 0.
   explicit ClockMap(int64_t base_unix_ns) : base_unix_ns_(base_unix_ns) {}
 
-  void Add(TimeNs host_ns, int64_t real_ns, uint32_t bracket_ns);
+  // `suspended_ms`: how long the machine had been asleep since its start.
+  void Add(TimeNs host_ns, int64_t real_ns, uint32_t bracket_ns, uint64_t suspended_ms = 0);
   // Sorts, leaves out samples that were interrupted while taken, finds steps of the wall clock.
   // Only samples at or after the last one before `from_ns` count for steps and the residual.
   void Prepare(TimeNs from_ns);
@@ -27,8 +28,11 @@ class ClockMap {
   // The mapping's uncertainty: half the widest bracket plus how far a sample lies off the line
   // between its neighbours.
   [[nodiscard]] std::optional<uint64_t> ResidualNs() const { return residual_ns_; }
-  // The largest jump of the wall clock between two samples, 0 for none.
+  // The largest jump of the wall clock between two samples, 0 for none; what a suspend of the
+  // machine explains is no jump.
   [[nodiscard]] int64_t StepNs() const { return step_ns_; }
+  // How long the machine was asleep, as far as that matters here.
+  [[nodiscard]] uint64_t SuspendedMs() const { return suspended_ms_; }
   // Forgets samples that no stamp after `before_ns` needs.
   void Forget(TimeNs before_ns);
 
@@ -37,6 +41,7 @@ class ClockMap {
     TimeNs host_ns;
     int64_t real_ns;
     uint32_t bracket_ns;
+    uint64_t suspended_ms;
   };
   struct Epoch {  // samples [first, last] between which the wall clock did not step
     size_t first, last;
@@ -45,7 +50,8 @@ class ClockMap {
   [[nodiscard]] int64_t DistanceTo(const Epoch& epoch, int64_t real_ns) const;
   void LeaveOutInterrupted();
   void FindEpochs();
-  void MeasureResidual(TimeNs from_ns);
+  void MeasureResidual(size_t first);
+  void MeasureJumps(TimeNs from_ns, size_t first);
 
   int64_t base_unix_ns_;
   std::vector<Sample> all_;
@@ -53,6 +59,7 @@ class ClockMap {
   std::vector<Epoch> epochs_;
   std::optional<uint64_t> residual_ns_;
   int64_t step_ns_ = 0;
+  uint64_t suspended_ms_ = 0;
 };
 
 }  // namespace stepagent::model

@@ -1,6 +1,9 @@
 #include "collector/model/cycle_assembly.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "collector/model/record_lists.h"
 
@@ -9,6 +12,16 @@ namespace {
 
 // A device stamp further than this outside of what host times allow is impossible, not skewed.
 constexpr TimeNs kImpossibleNs = 1'000'000'000;
+
+// What tells two pieces of work with the same stamps apart: no two kernels of one launch run on one
+// stream at the same nanosecond, but those of a graph's nodes may.
+auto Identity(const DeviceItem& item) {
+  return std::tuple(item.correlation, item.lane, item.graph_id, item.graph_node_id);
+}
+auto DetailOf(const Kernel& kernel) { return kernel.shape; }
+auto DetailOf(const Copy& copy) { return std::pair(copy.bytes, copy.copy_kind); }
+auto DetailOf(const Set& set) { return std::pair(set.bytes, set.value); }
+auto DetailOf(const GraphLaunch& /*launch*/) { return 0; }
 
 }  // namespace
 
@@ -128,6 +141,11 @@ bool CycleAssembly::IsPossible(const DeviceItem& item, const Call* call) const {
   return call == nullptr || item.begin_ns >= call->begin_ns - kImpossibleNs;
 }
 
+bool CycleAssembly::IsBeforeLaunch(const DeviceItem& item, const Call& call) const {
+  const auto slack = static_cast<TimeNs>(in_.clock->ResidualNs().value_or(0));
+  return item.placed && item.begin_ns + slack < call.begin_ns;
+}
+
 // True when the item belongs to this cycle.
 template <typename Item>
 bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
@@ -138,8 +156,7 @@ bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
     item->step = call.step;
     item->flow_id = call.flow_id;
     item->placed = item->placed && IsPossible(*item, &call);
-    const auto slack = static_cast<TimeNs>(in_.clock->ResidualNs().value_or(0));
-    if (item->placed && item->begin_ns + slack < call.begin_ns) ++before_launch_;
+    if (IsBeforeLaunch(*item, call)) ++before_launch_;
     return true;
   }
   if (where == JoinIndex::kOutside) return false;
@@ -165,11 +182,56 @@ void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, 
       ++OutOfWindow(kind);
     } else {
       ++(item.placed ? Written(kind) : Invalid(kind));
+      if (!item.placed) ++impossible_;
       to->push_back(item);
     }
     return true;
   });
   SortByBegin(to);
+  LeaveOutSecondCopies(to, kind);
+}
+
+// Takes back what PlaceJoined counted for an item.
+template <typename Item>
+void CycleAssembly::Uncount(const Item& item, Activity kind) {
+  --Written(kind);
+  if (item.call >= 0) {
+    const Call& call = cycle_.calls[static_cast<size_t>(item.call)];
+    --cycle_.calls[static_cast<size_t>(item.call)].device_items;
+    if (IsBeforeLaunch(item, call)) --before_launch_;
+  } else {
+    --without_launch_;
+    if (item.graph_id != 0) --unknown_graph_;
+  }
+}
+
+// A record that came twice is counted once as work and once as invalid. Sorted by stamps, copies
+// stand in one stretch of equal ones, which mostly has a length of one.
+template <typename Item>
+void CycleAssembly::LeaveOutSecondCopies(std::vector<Item>* items, Activity kind) {
+  const auto key = [](const Item& item) { return std::pair(Identity(item), DetailOf(item)); };
+  std::set<decltype(key(Item()))> seen;
+  auto kept = items->begin();
+  for (auto it = items->begin(); it != items->end();) {
+    const auto first = it;
+    const auto is_other = [first](const Item& item) {
+      return item.begin_ns != first->begin_ns || item.end_ns != first->end_ns;
+    };
+    const auto end = std::find_if(it + 1, items->end(), is_other);
+    const bool is_alone = end - first == 1;
+    seen.clear();
+    for (; it != end; ++it) {
+      if (is_alone || !it->placed || seen.insert(key(*it)).second) {
+        if (kept != it) *kept = *it;
+        ++kept;
+        continue;
+      }
+      Uncount(*it, kind);
+      ++Invalid(kind);
+      ++duplicates_;
+    }
+  }
+  items->erase(kept, items->end());
 }
 
 void CycleAssembly::PlaceSyncs() {

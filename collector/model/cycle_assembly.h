@@ -34,7 +34,10 @@ class CycleAssembly {
   void Run();
   [[nodiscard]] const Counts& written() const { return written_; }
   [[nodiscard]] const Counts& out_of_window() const { return out_of_window_; }
+  // Impossible stamps and second copies; each also counted apart.
   [[nodiscard]] const Counts& invalid() const { return invalid_; }
+  [[nodiscard]] uint64_t impossible() const { return impossible_; }
+  [[nodiscard]] uint64_t duplicates() const { return duplicates_; }
   [[nodiscard]] uint64_t unclosed_ranges() const { return unclosed_ranges_; }
   [[nodiscard]] uint64_t before_launch() const { return before_launch_; }
   [[nodiscard]] uint64_t unknown_graph() const { return unknown_graph_; }
@@ -49,6 +52,11 @@ class CycleAssembly {
   void PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, Activity kind);
   template <typename Item>
   bool PlaceJoined(Item* item, int32_t where);
+  [[nodiscard]] bool IsBeforeLaunch(const DeviceItem& item, const Call& call) const;
+  template <typename Item>
+  void Uncount(const Item& item, Activity kind);
+  template <typename Item>
+  void LeaveOutSecondCopies(std::vector<Item>* items, Activity kind);
   [[nodiscard]] bool IsPossible(const DeviceItem& item, const Call* call) const;
   void PlaceSyncs();
   void PlaceMemories();
@@ -75,6 +83,7 @@ class CycleAssembly {
   JoinIndex index_;
   Counts written_{}, out_of_window_{}, invalid_{};
   uint64_t unclosed_ranges_ = 0, before_launch_ = 0, unknown_graph_ = 0, without_launch_ = 0;
+  uint64_t impossible_ = 0, duplicates_ = 0;
 };
 
 }  // namespace stepagent::model

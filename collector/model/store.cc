@@ -72,6 +72,13 @@ StringId Dictionary::String(uint32_t wire_id) {
   return id;
 }
 
+StringId Dictionary::KernelName(uint32_t wire_id) {
+  const StringId id = String(wire_id);
+  if (!strings_[id].empty()) return id;
+  if (unnamed_ == 0) unnamed_ = Append("(kernel without a name)");
+  return unnamed_;
+}
+
 void Dictionary::DeclareThread(uint32_t wire_index, uint32_t tid, const std::string& name) {
   Thread& thread = threads_[ThreadIndex(wire_index)];
   thread.tid = tid;

@@ -22,6 +22,8 @@ class Dictionary {
   void DeclareString(uint32_t wire_id, const std::string& text);
   void DeclareThread(uint32_t wire_index, uint32_t tid, const std::string& name);
   [[nodiscard]] StringId String(uint32_t wire_id);
+  // A kernel's: one that CUPTI gave no name, or an empty one, is called so.
+  [[nodiscard]] StringId KernelName(uint32_t wire_id);
   [[nodiscard]] uint32_t ThreadIndex(uint32_t wire_index);
   [[nodiscard]] uint32_t LaneIndex(const Lane& lane);
   [[nodiscard]] uint32_t ShapeIndex(const Shape& shape);
@@ -50,6 +52,7 @@ class Dictionary {
   std::unordered_map<StringId, StringId> demangled_of_;
   std::vector<std::vector<Frame>> stacks_;
   std::unordered_map<uint32_t, int32_t> stack_of_;
+  StringId unnamed_ = 0;
   uint64_t bytes_ = 0;
 };
 

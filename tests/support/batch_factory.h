@@ -219,11 +219,12 @@ class BatchFactory {
     Range(v1::RANGE_POP, "", at, depth, thread);
   }
 
-  void Clock(int64_t host, int64_t real, uint32_t bracket = 40) {
+  void Clock(int64_t host, int64_t real, uint32_t bracket = 40, uint64_t suspended_ms = 0) {
     auto* c = batch_.mutable_clock_samples();
     c->add_host_ns(host);
     c->add_real_ns(real);
     c->add_bracket_ns(bracket);
+    c->add_suspended_ms(suspended_ms);
   }
   // Running totals beside what this factory counts as sent itself.
   void Dropped(v1::Activity activity, uint64_t ring_full, uint64_t cupti = 0) {

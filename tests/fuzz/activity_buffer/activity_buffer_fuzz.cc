@@ -47,6 +47,13 @@ void MakeKindsLikely(uint8_t* data, size_t bytes) {
   }
 }
 
+// Whatever came, each record of a kind of others' is counted under its kind.
+void CheckCounts(const DecodeCounts& counts) {
+  uint64_t others = 0;
+  for (const uint64_t count : counts.other_by_kind) others += count;
+  Check(others == counts.other_kinds);
+}
+
 // What every decoded record must satisfy.
 void CheckRecords(const RecordingSink& sink) {
   for (const core::KernelActivity& kernel : sink.kernels) {
@@ -88,6 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t input_bytes) 
   const uint64_t decoded = decoder->DecodeBuffer(data, valid, &sink);
   CheckRecords(sink);
   Check(decoder->counts().invalid - before.invalid == sink.invalid.size());
+  CheckCounts(decoder->counts());
   Check(decoded <= valid / sizeof(uint32_t));
 
   static auto* pool = [] {

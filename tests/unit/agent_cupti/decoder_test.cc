@@ -299,6 +299,19 @@ TEST_F(DecoderTest, KindsOfOthersAreLeftAlone) {
   EXPECT_EQ(Decode(), 1U);
   EXPECT_TRUE(sink_.invalid.empty());
   EXPECT_EQ(decoder_->counts().other_kinds, 2U);
+  EXPECT_EQ(decoder_->counts().other_by_kind[kKindRuntime], 1U);
+  EXPECT_EQ(decoder_->counts().other_by_kind[52], 1U);
+  EXPECT_EQ(decoder_->counts().odd_lengths, 0U);
+}
+
+// The iterator that walks is not the one that was measured: told, and nothing else happens.
+TEST_F(DecoderTest, RecordsOfAnotherLengthThanMeasuredAreCounted) {
+  UseVersion(kFakeVersions[4]);
+  const uint32_t grown = FakeIterator::size(kKindConcurrentKernel) + 8;
+  FakeIterator::SetSize(kKindConcurrentKernel, grown);
+  for (int i = 0; i < 3; ++i) WriteKernel(&writer_, grown, "k");
+  EXPECT_EQ(Decode(), 3U);
+  EXPECT_EQ(decoder_->counts().odd_lengths, 2U);
 }
 
 TEST_F(DecoderTest, RecordsTooShortForTheFamilyAreCounted) {

@@ -352,7 +352,10 @@ TEST_F(BatchBuilderTest, TheRestComesBackExactly) {
                      .memory_kind = 3,
                      .correlation = 1,
                      .device = -1});
-  builder_.AddClockSample(-5, 1'790'000'000'000'000'000, 31);
+  builder_.AddClockSample({.host_ns = -5,
+                           .real_ns = 1'790'000'000'000'000'000,
+                           .bracket_ns = 31,
+                           .suspended_ms = 4000});
   builder_.AddNote(1, "overlapping_steps", "two threads");
   builder_.AddCycleEvent(1, v1::CycleEvent::ARMED, 77, "");
   core::DeviceActivity device{};
@@ -379,6 +382,7 @@ TEST_F(BatchBuilderTest, TheRestComesBackExactly) {
   EXPECT_EQ(batch.memories().device(0), -1);
   EXPECT_EQ(batch.clock_samples().host_ns(0), -5);
   EXPECT_EQ(batch.clock_samples().real_ns(0), 1'790'000'000'000'000'000);
+  EXPECT_EQ(batch.clock_samples().suspended_ms(0), 4000U);
   EXPECT_EQ(batch.notes(0).code(), "overlapping_steps");
   EXPECT_EQ(batch.cycle_events(0).kind(), v1::CycleEvent::ARMED);
   EXPECT_EQ(batch.cycle_events(0).host_ns(), 77);

@@ -209,6 +209,98 @@ TEST(CycleBuilder, ImpossibleStampsAreCountedNotPlaced) {
   ExpectBalanced(c);
 }
 
+const std::string& NoteText(const Cycle& cycle, const std::string& code) {
+  static const std::string kNone;
+  for (const Note& note : cycle.notes) {
+    if (note.code == code) return note.text;
+  }
+  return kNone;
+}
+
+TEST(CycleBuilder, RecordsThatCameTwiceAreWorkOnce) {
+  BatchFactory agent;
+  agent.Launch(50, 100 * kMs + 100);
+  for (int i = 0; i < 3; ++i) agent.Kernel({.begin = 100 * kMs + 900, .correlation = 50});
+  // Nodes of one graph side by side, and two copies of another size: not the same work.
+  agent.Call({.name = "cuGraphLaunch",
+              .cls = v1::CALL_GRAPH_LAUNCH,
+              .begin = 100 * kMs + 200,
+              .correlation = 51});
+  for (uint64_t node : {1, 2}) {
+    agent.Kernel({.begin = 100 * kMs + 950, .correlation = 51, .graph = 3, .node = node});
+  }
+  agent.Copy({.begin = 100 * kMs + 990, .correlation = 51, .graph = 3, .bytes = 8});
+  agent.Copy({.begin = 100 * kMs + 990, .correlation = 51, .graph = 3, .bytes = 16});
+  // Twice without a launch.
+  for (int i = 0; i < 2; ++i) agent.Kernel({.begin = 100 * kMs + 999, .correlation = 77});
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  const Cycle& c = cycles[0];
+  EXPECT_EQ(Of(c, Activity::kKernel).written, 1U + 2U + 1U + 1U);
+  EXPECT_EQ(Of(c, Activity::kKernel).invalid, 3U);
+  EXPECT_EQ(Of(c, Activity::kMemcpy).written, 2U);
+  EXPECT_EQ(c.kernels.size(), 5U);
+  for (const Call& call : c.calls) {
+    if (call.correlation == 50) {
+      EXPECT_EQ(call.device_items, 1U);
+    }
+  }
+  EXPECT_EQ(c.joins.device_work_without_launch, 1U);
+  EXPECT_EQ(NoteText(c, "duplicate_records").substr(0, 16), "3 device records");
+  EXPECT_FALSE(HasNote(c, "impossible_stamps"));
+  ExpectBalanced(c);
+}
+
+TEST(CycleBuilder, KernelsWithoutANameAreCalledSo) {
+  BatchFactory agent;
+  agent.Launch(50, 100 * kMs + 100);
+  agent.Kernel({.name = "", .begin = 100 * kMs + 900, .correlation = 50});
+  v1::Batch batch = agent.Take(150 * kMs);
+  batch.mutable_kernels()->mutable_shapes()->clear_name();  // as the agent leaves out all zeros
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  const auto cycles = Build(agent, {batch, agent.Take(200 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  ASSERT_EQ(cycles[0].kernels.size(), 2U);
+  const Shape& shape = cycles[0].shapes[cycles[0].kernels[0].shape];
+  EXPECT_EQ(cycles[0].Text(shape.name), "(kernel without a name)");
+  EXPECT_EQ(cycles[0].Text(shape.demangled), "(kernel without a name)");
+  EXPECT_EQ(shape.block[0], 128U);
+}
+
+TEST(CycleBuilder, ABufferThatCouldNotBeReadToItsEndMakesDeviceCountsUnknown) {
+  BatchFactory agent;
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  v1::Batch first = agent.Take(150 * kMs);
+  auto* kind = first.mutable_losses()->add_kinds();
+  kind->set_activity(v1::ACTIVITY_NONE);
+  kind->set_invalid(2);
+  agent.WholeCycle(1, 4, 1, 200 * kMs, 100, 1);
+  v1::Batch second = agent.Take(300 * kMs);
+  *second.mutable_losses()->add_kinds() = *kind;  // a running total
+  const auto cycles = Build(agent, {first, second});
+  ASSERT_EQ(cycles.size(), 2U);
+  EXPECT_FALSE(Of(cycles[0], Activity::kKernel).produced.has_value());
+  EXPECT_EQ(Of(cycles[0], Activity::kKernel).written, 1U);
+  EXPECT_EQ(NoteText(cycles[0], "unreadable_buffers").substr(0, 9), "2 buffers");
+  EXPECT_EQ(Of(cycles[1], Activity::kKernel).dropped, 0U);
+  EXPECT_FALSE(HasNote(cycles[1], "unreadable_buffers"));
+}
+
+TEST(CycleBuilder, NotesCountInGoodEnglish) {
+  BatchFactory agent;
+  for (uint32_t i = 0; i < 9; ++i) agent.Launch(50 + i, 100 * kMs + 100 + i);
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  const auto nine = Build(agent, {agent.Take(200 * kMs)});
+  EXPECT_EQ(NoteText(nine.at(0), "launches_without_device_work").substr(0, 18),
+            "9 launches without");
+  BatchFactory other;
+  other.Launch(50, 100 * kMs + 100);
+  other.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  const auto one = Build(other, {other.Take(200 * kMs)});
+  EXPECT_EQ(NoteText(one.at(0), "launches_without_device_work").substr(0, 16), "1 launch without");
+}
+
 TEST(CycleBuilder, FailedAndCapturedLaunchesOweNothing) {
   BatchFactory agent;
   agent.Launch(60, 100 * kMs + 100, 1, v1::CALL_FAILED);
@@ -560,6 +652,50 @@ TEST(CycleBuilder, LongWarmupDoesNotFillMemory) {
   EXPECT_TRUE(cycles[0].kernels.empty());
   EXPECT_EQ(Of(cycles[0], Activity::kKernel).out_of_window, 60U * 20'000 + 1);
   EXPECT_EQ(Of(cycles[0], Activity::kLaunch).out_of_window, 60U * 20'000);
+}
+
+// A million launches of a graph at node level in a thousand cycles, ids wrapping meanwhile: what
+// the builder holds between cycles does not grow.
+TEST(CycleBuilder, AMillionGraphReplaysTakeBoundedMemory) {
+  BatchFactory agent;
+  agent.active = 1;
+  CycleBuilder builder(agent.Hello());
+  uint32_t correlation = 0xfff80000U;
+  uint64_t settled = 0, most = 0, unjoined = 0, replays = 0;
+  for (uint32_t cycle = 0; cycle < 1000; ++cycle) {
+    const int64_t begin = (cycle + 1) * 10 * kMs, end = begin + 10 * kMs;
+    agent.Event(cycle, Event::ACTIVE_BEGIN, begin);
+    agent.Step(cycle, begin, end, cycle);
+    for (int64_t i = 0; i < 1000; ++i) {
+      if (++correlation == 0) ++correlation;
+      agent.Call({.name = "cuGraphLaunch",
+                  .cls = v1::CALL_GRAPH_LAUNCH,
+                  .begin = begin + i * 1000,
+                  .correlation = correlation});
+      for (uint64_t node : {1, 2}) {
+        agent.Kernel({.begin = begin + i * 1000 + static_cast<int64_t>(node) * 300,
+                      .duration = 100,
+                      .correlation = correlation,
+                      .graph = 3 + cycle % 7,
+                      .node = node});
+      }
+    }
+    agent.Event(cycle, Event::ACTIVE_END, end, "schedule");
+    agent.Event(cycle, Event::CLOSED, end);
+    agent.Report(cycle);
+    builder.Add(agent.Take(end));
+    for (const Cycle& taken : builder.TakeClosed()) {
+      replays += taken.calls.size();
+      unjoined += *taken.joins.launches_without_device_work;
+      unjoined += *taken.joins.device_work_without_launch;
+    }
+    const uint64_t held = builder.progress().bytes_held;
+    if (cycle == 10) settled = held;
+    most = std::max(most, held);
+  }
+  EXPECT_EQ(replays, 1'000'000U);
+  EXPECT_EQ(unjoined, 0U);
+  EXPECT_LT(most, settled + (uint64_t{1} << 20));
 }
 
 TEST(CycleBuilder, AMillionRecordsAndMemoryIsGivenBack) {

@@ -64,6 +64,52 @@ TEST(ClockMap, StepBackIsBridgedByNeitherSide) {
   EXPECT_EQ(clock.StepNs(), -60 * kSecond);
 }
 
+// A suspend: the wall clock is ahead afterwards, and that is no step of it.
+TEST(ClockMap, SleepOfTheMachineIsNotAStep) {
+  ClockMap clock(kBase);
+  clock.Add(0, kBase, 20, 1000);
+  clock.Add(kSecond, kBase + kSecond, 20, 1000);
+  clock.Add(2 * kSecond, kBase + 2 * kSecond + 7 * kSecond, 20, 8000);
+  clock.Add(3 * kSecond, kBase + 3 * kSecond + 7 * kSecond, 20, 8000);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.ToHost(kBase + kSecond / 2), kSecond / 2);
+  EXPECT_EQ(clock.ToHost(kBase + 5 * kSecond / 2 + 7 * kSecond), 5 * kSecond / 2);
+  EXPECT_EQ(clock.StepNs(), 0);
+  EXPECT_EQ(clock.SuspendedMs(), 7000U);
+  EXPECT_LT(*clock.ResidualNs(), 100U);
+  clock.Prepare(2 * kSecond + 1);  // a later cycle has nothing to do with it
+  EXPECT_EQ(clock.SuspendedMs(), 0U);
+}
+
+TEST(ClockMap, AStepBesideASleepIsStillAStep) {
+  ClockMap clock(kBase);
+  clock.Add(0, kBase, 20, 0);
+  clock.Add(kSecond, kBase + kSecond + 7 * kSecond - 3 * kSecond, 20, 7000);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.StepNs(), -3 * kSecond);
+  EXPECT_EQ(clock.SuspendedMs(), 7000U);
+}
+
+// A processor's counter that goes on in a suspend: host and wall clock stay together.
+TEST(ClockMap, ACounterThatGoesOnInASleepNeedsNothing) {
+  ClockMap clock(kBase);
+  clock.Add(0, kBase, 20, 0);
+  clock.Add(8 * kSecond, kBase + 8 * kSecond, 20, 7000);
+  clock.Prepare(0);
+  EXPECT_EQ(clock.StepNs(), 0);
+  EXPECT_EQ(clock.SuspendedMs(), 7000U);
+  EXPECT_EQ(clock.ToHost(kBase + 4 * kSecond), 4 * kSecond);
+}
+
+TEST(ClockMap, HostileTimesAsleepAreSurvived) {
+  ClockMap clock(kBase);
+  clock.Add(0, kBase, 20, UINT64_MAX);
+  clock.Add(kSecond, kBase + 9 * kSecond, 20, 0);
+  clock.Add(2 * kSecond, kBase + 2 * kSecond, 20, UINT64_MAX - 1);
+  clock.Prepare(0);
+  EXPECT_GT(clock.SuspendedMs(), 0U);
+}
+
 TEST(SequenceTracker, GapsRepeatsAndLateComers) {
   SequenceTracker t;
   EXPECT_TRUE(t.Accept(0));
