@@ -56,6 +56,26 @@ class Clocks(CuptiTest):
                         self.check_order(cycle)
                         self.check_near(cycle)
 
+    def test_the_machine_sleeps(self):
+        """The wall clock is ahead afterwards: told as sleep, not as a step, and all is placed right."""
+        for base, after in (('realtime', '300'), ('monotonic', '300'), ('realtime', '0')):
+            with self.subTest(base=base, after=after):
+                self.out = self.scratch + '/' + base + after
+                cycle, = self.capture(['train_loop', '--steps', '80', '--sleep-us', '10000'], 1,
+                                      schedule='warmup=1,active=75,repeat=1',
+                                      STEPAGENT_SIM_CLOCK_BASE=base, SUSPENDED_MS='7000',
+                                      SUSPENDED_AFTER_MS=after,
+                                      LD_PRELOAD=harness.STUB + ':' + harness.app('suspended.so'))
+                self.assertNotIn('wall_clock_step', notes(cycle))
+                self.assertEqual(cycle.manifest['balance']['kernel']['invalid'], 0)
+                if after == '0':  # before anything was recorded: no matter
+                    self.assertNotIn('machine_suspended', notes(cycle))
+                else:
+                    self.assertIn('7000 ms', notes(cycle)['machine_suspended'])
+                # It slept longer than samples lie apart, so every stamp has one side to belong to.
+                self.check_order(cycle)
+                self.check_near(cycle)
+
     def test_a_device_clock_that_cupti_did_not_map(self):
         """Stamps that lie before their launches are told of; whole seconds off they are no bars."""
         found = self.capture(['train_loop', *OPTIONS], 2, schedule=SCHEDULE,
