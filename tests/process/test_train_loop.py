@@ -73,6 +73,8 @@ class TrainLoop(AgentTest):
         for cycle in found:
             self.check_cycle(cycle, expected)
 
+    @unittest.skipIf(harness.PERSONALITY == '11.8',
+                     'before 12.0 update 1 kernels of earlier graphs are not seen: test_cupti_graphs')
     def test_graph_nodes(self):
         self.run_train(graph='node')
         expected = self.expected()

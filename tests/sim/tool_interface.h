@@ -15,7 +15,7 @@
 namespace stepagent::sim {
 
 constexpr int kMaxTools = 4;
-constexpr uint32_t kTableVersion = 3;
+constexpr uint32_t kTableVersion = 4;
 constexpr uint32_t kDomainDriver = 1;
 constexpr uint32_t kDomainRuntime = 2;
 constexpr uint32_t kDomainResource = 3;
@@ -72,6 +72,8 @@ struct DeviceOp {
   uint32_t target_context_id;
   uint32_t graph_id;
   uint64_t graph_node_id;
+  bool is_in_body;    // of a conditional node
+  bool before_tools;  // of a graph that was instantiated when no tool was attached
 };
 
 enum class SyncType : uint32_t { kEvent = 1, kStreamWaitEvent = 2, kStream = 3, kContext = 4 };

@@ -17,7 +17,8 @@ struct WaitSpan {
   int64_t start_stamp = ToolsWantOps() ? HostStampNs() : 0;
   void Announce(SyncType type, const Context& context, uint32_t stream_id, uint32_t event_id,
                 int result) const {
-    if (!ToolsWantOps()) return;
+    // A wait that nobody listened to when it began has no begin to tell.
+    if (!ToolsWantOps() || start_stamp == 0) return;
     AnnounceSync({.type = type,
                   .correlation_id = CurrentCorrelationId(),
                   .context_id = context.uid,

@@ -130,6 +130,7 @@ DeviceOp GraphOp(const GraphExec& exec, const Stream& stream, int64_t now) {
   op.stream_id = stream.id;
   op.graph_id = exec.id;
   op.submit_ns = now;
+  op.before_tools = exec.before_tools;
   return op;
 }
 
@@ -137,19 +138,30 @@ void CountNode(const GraphNode& node) {
   if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) Add(Counters().kernels);
 }
 
-// Places every step after those it depends on; fills `ops` when it is wanted.
-void PlaceSteps(const GraphExec& exec, const DeviceOp& graph_op, int64_t base,
-                std::vector<int64_t>* ends, std::vector<DeviceOp>* ops) {
+int64_t PlaceConditional(const GraphNode& node, const DeviceOp& graph_op, int64_t start,
+                         std::vector<DeviceOp>* ops);
+
+int64_t PlaceNode(const GraphNode& node, const DeviceOp& graph_op, int64_t start,
+                  std::vector<DeviceOp>* ops) {
+  if (!node.bodies.empty()) return PlaceConditional(node, graph_op, start, ops);
+  const bool is_endless = start == kNever || node.duration_ns == kNever;
+  return is_endless ? kNever : start + RoundToTick(node.duration_ns);
+}
+
+// Places every step after those it depends on; fills `ops` when it is wanted. The last end.
+int64_t PlaceSteps(const std::vector<ExecStep>& steps, const DeviceOp& graph_op, int64_t base,
+                   std::vector<int64_t>* ends, std::vector<DeviceOp>* ops) {
   ends->clear();
-  for (const ExecStep& step : exec.steps) {
+  for (const ExecStep& step : steps) {
     int64_t start = base;
     for (const uint32_t index : step.after) start = std::max(start, (*ends)[index]);
-    const bool is_endless = start == kNever || step.node->duration_ns == kNever;
-    ends->push_back(is_endless ? kNever : start + RoundToTick(step.node->duration_ns));
+    ends->push_back(PlaceNode(*step.node, graph_op, start, ops));
     CountNode(*step.node);
     if (step.node->effect.kind != Effect::Kind::kNone) Apply(step.node->effect, ends->back());
     if (ops == nullptr || step.node->op.type >= OpType::kGraph) continue;
     DeviceOp op = step.node->op;
+    op.is_in_body = graph_op.is_in_body;
+    op.before_tools = graph_op.before_tools;
     op.correlation_id = graph_op.correlation_id;
     op.device_id = graph_op.device_id;
     op.context_id = graph_op.context_id;
@@ -157,10 +169,47 @@ void PlaceSteps(const GraphExec& exec, const DeviceOp& graph_op, int64_t base,
     op.submit_ns = graph_op.submit_ns;
     op.start_ns = start;
     op.end_ns = ends->back();
-    op.graph_id = exec.id;
+    op.graph_id = graph_op.graph_id;
     op.graph_node_id = step.node->id;
     ops->push_back(op);
   }
+  return ends->empty() ? base : *std::max_element(ends->begin(), ends->end());
+}
+
+int64_t PlaceConditional(const GraphNode& node, const DeviceOp& graph_op, int64_t start,
+                         std::vector<DeviceOp>* ops) {
+  DeviceOp body_op = graph_op;
+  body_op.is_in_body = true;
+  int64_t end = start;
+  std::vector<int64_t> ends;
+  for (uint32_t run = 0; run < node.runs && end != kNever; ++run) {
+    end = PlaceSteps(node.bodies[node.body].steps, body_op, end, &ends, ops);
+  }
+  return end;
+}
+
+std::vector<ExecStep> MakeSteps(const Graph& graph) {
+  std::vector<ExecStep> steps;
+  std::unordered_map<const GraphNode*, uint32_t> index;
+  for (GraphNode* node : ExecutionOrder(graph)) {
+    ExecStep step{.node = node};
+    for (const GraphNode* dependency : node->dependencies) {
+      const auto found = index.find(dependency);
+      if (found != index.end()) step.after.push_back(found->second);
+    }
+    index[node] = static_cast<uint32_t>(steps.size());
+    for (ConditionalBody& body : node->bodies) body.steps = MakeSteps(*body.graph);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+void ReturnGraph(Graph* graph) {
+  for (const auto& node : graph->nodes) {
+    for (const ConditionalBody& body : node->bodies) ReturnGraph(body.graph);
+  }
+  Ids().Return(graph->id);
+  GraphShells().Return(graph);
 }
 
 }  // namespace
@@ -176,8 +225,7 @@ Graph* NewGraph() {
 
 void DeleteGraph(Graph* graph) {
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING, graph);
-  Ids().Return(graph->id);
-  GraphShells().Return(graph);
+  ReturnGraph(graph);
 }
 
 GraphNode* AddNode(Graph* graph, CUgraphNodeType type,
@@ -199,6 +247,11 @@ Graph* CloneGraph(const Graph& graph, std::unordered_map<const GraphNode*, Graph
     copy->duration_ns = node->duration_ns;
     copy->effect = node->effect;
     copy->kernel_params = node->kernel_params;
+    copy->body = node->body;
+    copy->runs = node->runs;
+    for (const ConditionalBody& body : node->bodies) {
+      copy->bodies.push_back({.graph = CloneGraph(*body.graph, clone_of), .steps = {}});
+    }
     (*clone_of)[node.get()] = copy;
     AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, clone, copy, nullptr, node.get());
   }
@@ -215,16 +268,8 @@ CUresult InstantiateGraph(Graph* graph, GraphExec** exec_out) {
   GraphExec* exec = ExecShells().Take();
   exec->id = Ids().Take();
   exec->graph = CloneGraph(*graph, &exec->clone_of);
-  std::unordered_map<const GraphNode*, uint32_t> index;
-  for (GraphNode* node : ExecutionOrder(*exec->graph)) {
-    ExecStep step{.node = node};
-    for (const GraphNode* dependency : node->dependencies) {
-      const auto found = index.find(dependency);
-      if (found != index.end()) step.after.push_back(found->second);
-    }
-    index[node] = static_cast<uint32_t>(exec->steps.size());
-    exec->steps.push_back(std::move(step));
-  }
+  exec->steps = MakeSteps(*exec->graph);
+  exec->before_tools = !HasTools();
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, graph, nullptr, exec);
   *exec_out = exec;
   return CUDA_SUCCESS;
@@ -232,9 +277,8 @@ CUresult InstantiateGraph(Graph* graph, GraphExec** exec_out) {
 
 void DeleteExec(GraphExec* exec) {
   AnnounceGraphEvent(CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING, exec->graph, nullptr, exec);
-  Ids().Return(exec->graph->id);
+  ReturnGraph(exec->graph);
   Ids().Return(exec->id);
-  GraphShells().Return(exec->graph);
   ExecShells().Return(exec);
 }
 
@@ -248,8 +292,7 @@ CUresult LaunchGraph(GraphExec* exec, Stream& stream) {
   DeviceOp graph_op = GraphOp(*exec, stream, MonotonicNs());
   const int64_t base = PlaceLocked(stream, graph_op.submit_ns, 0).start_ns;
   if (is_traced) graph_op.correlation_id = CurrentCorrelationId();
-  PlaceSteps(*exec, graph_op, base, &ends, is_traced ? &ops : nullptr);
-  const int64_t end = ends.empty() ? base : *std::max_element(ends.begin(), ends.end());
+  const int64_t end = PlaceSteps(exec->steps, graph_op, base, &ends, is_traced ? &ops : nullptr);
   stream.ready_ns = end;
   stream.in_flight.back() = end;
   NoteReadyLocked(stream);

@@ -18,6 +18,20 @@ constexpr uint32_t kGraphMagic = 0x47524131;
 constexpr uint32_t kNodeMagic = 0x4e4f4431;
 constexpr uint32_t kExecMagic = 0x45584531;
 
+struct Graph;
+struct GraphNode;
+
+struct ExecStep {
+  GraphNode* node = nullptr;
+  std::vector<uint32_t> after;  // indices of earlier steps
+};
+
+// What a conditional node may run: a graph of its own, owned by the node's graph.
+struct ConditionalBody {
+  Graph* graph = nullptr;
+  std::vector<ExecStep> steps;  // of an instance
+};
+
 struct GraphNode {
   uint32_t magic = kNodeMagic;
   Graph* graph = nullptr;
@@ -28,6 +42,10 @@ struct GraphNode {
   Effect effect;
   std::vector<GraphNode*> dependencies;
   CUDA_KERNEL_NODE_PARAMS kernel_params{};
+  // Conditional nodes: which body runs how often is known when the graph is launched, since no
+  // kernel here can change a condition.
+  std::vector<ConditionalBody> bodies;
+  uint32_t body = 0, runs = 0;
 };
 
 struct Graph {
@@ -37,16 +55,12 @@ struct Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
 };
 
-struct ExecStep {
-  GraphNode* node = nullptr;
-  std::vector<uint32_t> after;  // indices of earlier steps
-};
-
 struct GraphExec {
   uint32_t magic = kExecMagic;
   uint32_t id = 0;
   Graph* graph = nullptr;  // a clone of its own
   std::vector<ExecStep> steps;
+  bool before_tools = false;
   std::unordered_map<const GraphNode*, GraphNode*> clone_of;
 };
 

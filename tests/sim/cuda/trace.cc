@@ -68,6 +68,8 @@ int AttachTool(const ToolOps* ops) {
   return -1;
 }
 
+bool HasTools() { return g_tools[0].load(std::memory_order_relaxed) != nullptr; }
+
 uint64_t ToolCounter(const char* name) {
   uint64_t sum = 0;
   ForEachTool((1 << kMaxTools) - 1, [&](int, const ToolOps* ops) { sum += ops->counter(name); });

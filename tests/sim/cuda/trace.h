@@ -50,6 +50,8 @@ void ExitFrame(ApiFrame* frame, int result, void* return_value);
 uint32_t CurrentCorrelationId();
 uint32_t NextCorrelationId();
 
+// Whether any tool has attached itself to this process.
+bool HasTools();
 inline bool ToolsWantOps() { return g_op_tools.load(std::memory_order_relaxed) != 0; }
 
 void AnnounceOp(const DeviceOp& op);

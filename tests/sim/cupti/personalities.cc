@@ -110,6 +110,8 @@ constexpr Personality Make(const Manners& manners) {
   personality.null_buffer_crashes = manners.api_version < 27;
   personality.remembers_errors = !manners.is_13;
   personality.finalize_crashes_with_graphs = manners.api_version < 24;
+  personality.misses_early_graphs = manners.api_version <= 18;
+  personality.sees_bodies = manners.api_version >= 24;
   personality.refused_kinds = manners.refused;
   personality.driver_name_count = manners.driver_names;
   personality.runtime_name_count = manners.runtime_names;

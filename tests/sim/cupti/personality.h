@@ -26,6 +26,11 @@ struct Personality {
   bool remembers_errors;
   // cuptiFinalize crashes while graphs exist (believed fixed in 12.6).
   bool finalize_crashes_with_graphs;
+  // Kernels of a graph that was instantiated before CUPTI came are not recorded one by one
+  // (vendor's notes: before 12.0 update 1); later ones lack a detail.
+  bool misses_early_graphs;
+  // Kernels in the body of a conditional node are recorded (vendor's notes: 12.6 update 2 on).
+  bool sees_bodies;
   // cuptiActivityEnable refuses these with INVALID_KIND.
   uint64_t refused_kinds;
   int driver_name_count;  // callback ids from this number on have no name

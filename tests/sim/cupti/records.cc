@@ -107,9 +107,10 @@ void WriteKernel(const DeviceOp& op, uint32_t kind) {
   for (uint32_t i = 0; i < 3; ++i) {
     encoder.Put<uint32_t>(52 + 4 * i, op.grid[i]).Put<uint32_t>(64 + 4 * i, op.block[i]);
   }
-  encoder.Put<uint32_t>(76, op.static_shared_bytes)
-      .Put<uint32_t>(80, op.dynamic_shared_bytes)
-      .Put<uint32_t>(92, op.correlation_id)
+  if (!op.before_tools) {
+    encoder.Put<uint32_t>(76, op.static_shared_bytes).Put<uint32_t>(80, op.dynamic_shared_bytes);
+  }
+  encoder.Put<uint32_t>(92, op.correlation_id)
       .Put<int64_t>(96, static_cast<int64_t>(op.correlation_id))
       .Put<const char*>(104, NameFor(op.name))
       .PutSince<uint64_t>(160, 144, op.graph_node_id)
@@ -226,7 +227,12 @@ void OnGraphLaunch(const DeviceOp* graph, const DeviceOp* nodes, size_t count) {
     WriteGraphTrace(*graph);
     return;
   }
-  for (size_t i = 0; i < count; ++i) OnDeviceOp(&nodes[i]);
+  const Personality& mine = ThePersonality();
+  if (graph->before_tools && mine.misses_early_graphs) return;
+  for (size_t i = 0; i < count; ++i) {
+    if (nodes[i].is_in_body && !mine.sees_bodies) continue;
+    OnDeviceOp(&nodes[i]);
+  }
 }
 
 void OnSync(const SyncOp* op) {

@@ -148,6 +148,53 @@ TEST(GraphRecords, NodesShareTheLaunchsCorrelation) {
   });
 }
 
+// A graph that was there before CUPTI: old generations record none of its kernels, later ones all.
+TEST(GraphRecords, GraphsFromBeforeCuptiCame) {
+  Isolated({}, [] {
+    UseDevice();
+    CUstream stream = NewStream();
+    CUgraphExec early = CaptureThree(stream);
+    Collect({kKernel});
+    EXPECT_CUDA(cuGraphLaunch(early, stream));
+    FinishAndFlush();
+    const size_t seen = Under().api_version <= 18 ? 0u : 3u;
+    EXPECT_EQ(TheDelivered().Count(kKernel), seen);
+    EXPECT_CUDA(cuGraphLaunch(CaptureThree(stream), stream));
+    FinishAndFlush();
+    EXPECT_EQ(TheDelivered().Count(kKernel), seen + 3u);
+  });
+}
+
+#if CUDA_VERSION >= 13000
+TEST(GraphRecords, BodiesOfConditionalNodesAreSeenSince126) {
+  Isolated({}, [] {
+    Collect({kKernel});
+    CUstream stream = NewStream();
+    CUgraph graph = nullptr;
+    EXPECT_CUDA(cuGraphCreate(&graph, 0));
+    CUgraphNodeParams params{};
+    params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    params.conditional.type = CU_GRAPH_COND_TYPE_IF;
+    params.conditional.size = 1;
+    EXPECT_CUDA(cuGraphConditionalHandleCreate(&params.conditional.handle, graph, nullptr, 1,
+                                               CU_GRAPH_COND_ASSIGN_DEFAULT));
+    CUgraphNode node = nullptr;
+    EXPECT_CUDA(cuGraphAddNode(&node, graph, nullptr, nullptr, 0, &params));
+    CUDA_KERNEL_NODE_PARAMS kernel{};
+    kernel.func = Kernel("inside", 1000);
+    kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+    kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+    EXPECT_CUDA(
+        cuGraphAddKernelNode(&node, params.conditional.phGraph_out[0], nullptr, 0, &kernel));
+    CUgraphExec exec = nullptr;
+    EXPECT_CUDA(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    EXPECT_CUDA(cuGraphLaunch(exec, stream));
+    FinishAndFlush();
+    EXPECT_EQ(TheDelivered().Count(kKernel), Under().api_version >= 24 ? 1u : 0u);
+  });
+}
+#endif
+
 TEST(GraphRecords, TraceLevelIsOneRecordAndNoNodes) {
   Isolated({}, [] {
     Collect({kKernel, kGraph});

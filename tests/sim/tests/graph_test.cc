@@ -143,6 +143,48 @@ TEST(Graph, ParametersOfAnInstanceCanChange) {
   });
 }
 
+#if CUDA_VERSION >= 13000
+// The body of a new conditional node, which runs as often as the type and the value say.
+CUgraph AddBody(CUgraph graph, CUgraphConditionalNodeType type, unsigned value) {
+  CUgraphConditionalHandle handle = 0;
+  EXPECT_CUDA(
+      cuGraphConditionalHandleCreate(&handle, graph, nullptr, value, CU_GRAPH_COND_ASSIGN_DEFAULT));
+  CUgraphNodeParams params{};
+  params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  params.conditional.handle = handle;
+  params.conditional.type = type;
+  params.conditional.size = 1;
+  CUgraphNode node = nullptr;
+  EXPECT_CUDA(cuGraphAddNode(&node, graph, nullptr, nullptr, 0, &params));
+  return params.conditional.phGraph_out[0];
+}
+
+TEST(Graph, BodiesOfConditionalNodesRunAsTheirConditionSays) {
+  Isolated({{"WHILE_RUNS", "4"}}, [] {
+    UseDevice();
+    CUgraph graph = nullptr;
+    EXPECT_CUDA(cuGraphCreate(&graph, 0));
+    CUgraph taken = AddBody(graph, CU_GRAPH_COND_TYPE_IF, 1);
+    CUgraphNode first = AddKernel(taken, Kernel("a", 2 * kMs), {});
+    AddKernel(taken, Kernel("b", 2 * kMs), {first});
+    AddKernel(AddBody(graph, CU_GRAPH_COND_TYPE_IF, 0), Kernel("never", 1000 * kMs), {});
+    AddKernel(AddBody(graph, CU_GRAPH_COND_TYPE_WHILE, 1), Kernel("again", 3 * kMs), {});
+    CUgraphExec exec = Instantiate(graph);
+    EXPECT_CUDA(cuGraphDestroy(graph));
+    CUstream stream = NewStream();
+    const int64_t ran = RunNs(exec, stream);
+    EXPECT_GE(ran, int64_t(12 * kMs)) << "four runs of the loop's body";
+    EXPECT_LT(ran, int64_t(1000 * kMs));
+    EXPECT_EQ(stepagent_sim_counter("device.kernels"), 2u + 4u);
+    EXPECT_CUDA(cuGraphExecDestroy(exec));
+    CUgraphNodeParams kernel{};
+    kernel.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    CUgraphNode node = nullptr;
+    EXPECT_NE(cuGraphAddNode(&node, graph, nullptr, nullptr, 0, &kernel), CUDA_SUCCESS);
+  });
+}
+#endif
+
 TEST(Graph, TenThousandNodesInARow) {
   Isolated({}, [] {
     UseDevice();
