@@ -246,6 +246,7 @@ void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t 
 
 void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   const ClosingCycle closing = closing_.front();
+  CollectComplete(now_ns);
   if (!gate.wants_device && closing_.size() == 1) DisarmAndCollect(now_ns);
   const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle);
   {
@@ -267,6 +268,18 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
   ++cycles_closed_;
   limit_reason_.clear();
   if (closing_.empty()) gate_->SetTailPending(false);
+}
+
+// Another window's tail may keep the kinds on, and at an exit nobody flushed before: what is
+// complete is taken before this cycle is judged.
+void PhaseController::CollectComplete(uint64_t now_ns) {
+  {
+    MutexLock lock(&arm_mutex_);
+    if (!backend_->IsArmed()) return;
+    backend_->FlushPlain();
+  }
+  while (drainer_->RunOnce(now_ns, /*decode=*/true) != 0) {
+  }
 }
 
 void PhaseController::DisarmAndCollect(uint64_t now_ns) {

@@ -82,6 +82,7 @@ class PhaseController {
   void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns);
+  void CollectComplete(uint64_t now_ns);
   void DisarmAndCollect(uint64_t now_ns);
   void DropCancelled(const core::StepGate::Snapshot& gate);
   void ReleaseIfIdle(const core::StepGate::Snapshot& gate);
