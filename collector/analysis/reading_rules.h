@@ -62,11 +62,11 @@ struct ReadingContext {
   const Json& kernels;
   const Json& cost;
   int64_t window_ns = 0;
-  IntervalUnion busy;                       // any device
+  IntervalUnion busy;  // any device
   // Until then work that was launched before the window may run, which the cycle does not hold: the
   // first step's work has begun on each of its streams, and streams run in order.
   model::TimeNs known_from_ns = 0;
-  IntervalUnion not_idle;  // busy, and the time until known_from_ns
+  IntervalUnion not_idle;                   // busy, and the time until known_from_ns
   std::vector<uint32_t> launches_in_range;  // by range
   std::vector<bool> thread_launches;        // by thread
   IntervalUnion quiet_host;                 // launching threads inside ranges that launch nothing

@@ -88,8 +88,9 @@ std::optional<Reading> StepBorders(const ReadingContext& c) {
       "the window.",
       device, Percent(share));
   r.evidence = {
-      {"text", fmt::format("{} idle at {} borders between steps, the longest {} before {}", Duration(idle),
-                           Count(count), Duration(longest->own_ns), StepWord(c, longest->step))},
+      {"text",
+       fmt::format("{} idle at {} borders between steps, the longest {} before {}", Duration(idle),
+                   Count(count), Duration(longest->own_ns), StepWord(c, longest->step))},
       {"idle_ns", idle},
       {"borders", count},
       {"longest_ns", longest->own_ns},

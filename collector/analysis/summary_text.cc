@@ -115,16 +115,16 @@ std::string GroupText(const Json& group) {
 }
 
 std::string RatioText(const Json& ratio) {
-  if (!ratio.at("low").is_number()) {
-    return "ratio of recorded to other steps " + (ratio.at("reason").is_string()
-                                                      ? ratio.at("reason").get<std::string>()
-                                                      : std::string("not measured"));
+  std::string text = "ratio of recorded to other steps ";
+  if (ratio.at("low").is_number()) {
+    text += fmt::format("{:.3f}, between {:.3f} and {:.3f} (at least {:.0f} % sure)",
+                        ratio.at("value").get<double>(), ratio.at("low").get<double>(),
+                        ratio.at("high").get<double>(), ratio.at("coverage").get<double>() * 100);
+  } else {
+    text += ratio.at("reason").is_string() ? ratio.at("reason").get<std::string>()
+                                           : std::string("not measured");
   }
-  return fmt::format(
-      "ratio of recorded to other steps {:.3f}, between {:.3f} and {:.3f} (at least "
-      "{:.0f} % sure); other causes of a difference are not excluded",
-      ratio.at("value").get<double>(), ratio.at("low").get<double>(),
-      ratio.at("high").get<double>(), ratio.at("coverage").get<double>() * 100);
+  return text + "; other causes of a difference are not excluded";
 }
 
 std::string CostLines(const Json& s) {

@@ -14,10 +14,10 @@
 #include "support/victim.h"
 
 enum {
-  kLag = 2,          // steps the host runs ahead
-  kKernels = 16,     // of a healthy step
+  kLag = 2,           // steps the host runs ahead
+  kKernels = 16,      // of a healthy step
   kKernelUs = 10000,  // each: two steps ahead outlast what a busy machine holds the host up
-  kCount = 1 << 14,  // elements of every buffer
+  kCount = 1 << 14,   // elements of every buffer
   kTinyKernels = 2000,
   kConstantBytes = 4 << 20
 };

@@ -29,7 +29,8 @@ struct Loop {
   bool allocates = false;
   const char* range = nullptr;  // around each step's launches
   int steps = 4;
-  int64_t growth_ns = 0;  // each step takes so much longer than the one before
+  int64_t between_ns = 0;  // host time between two launches
+  int64_t growth_ns = 0;   // each step takes so much longer than the one before
 };
 
 model::Cycle MakeLoop(const Loop& loop) {
@@ -81,7 +82,7 @@ model::Cycle MakeLoop(const Loop& loop) {
                                                      : loop.kernel_ns + longer;
       m.Kernel(loop.one_long && k > 0 ? shapes[1 + k % 3] : shapes[k % 4],
                loop.two_streams && k % 4 == 3 ? side : lane, device, device + length, call);
-      host += 6000, device += length;
+      host += 6000 + loop.between_ns, device += length;
       if (loop.waits_inside && k % 2 == 1) {
         m.Call("cudaStreamSynchronize", CallClass::kSync, thread, host, device + 1000,
                correlation++);
@@ -154,6 +155,9 @@ TEST(Readings, FaultsOfWorkStepsAndHost) {
   Loop drift = healthy;
   drift.steps = 9, drift.growth_ns = 100'000;
   EXPECT_EQ(ReadingsOf(drift), Ids{"step_times_drift"});
+  Loop slow_launches = healthy;
+  slow_launches.kernels = 45, slow_launches.kernel_ns = 30'000, slow_launches.between_ns = 35'000;
+  EXPECT_EQ(ReadingsOf(slow_launches), Ids{"launch_bound_stretches"});
   Loop allocates = healthy;
   allocates.allocates = true;
   EXPECT_EQ(ReadingsOf(allocates), Ids{"allocation_calls_in_steps"});
