@@ -126,7 +126,8 @@ def machine(run):
     return ('%d x %s, %d GiB, %s, kernel %s, %s; load average %.1f before and %.1f after. Begun %s%s.'
             % (m['cpus'], m['cpu'], m['memory_gib'], m['os'], m['kernel'], m['compiler'],
                m['load_before'], m.get('load_after', 0), run.document['begun'],
-               ', reduced' if run.document['quick'] else ''))
+               ', reduced' if run.document['quick'] else
+               ', smaller sizes (--small)' if run.document.get('small') else ''))
 
 
 def main():
@@ -138,7 +139,9 @@ def main():
     missing = sorted({m for r in runs for m in r.document['missing']})
     values = {
         'MACHINES': '\n'.join('* run %d: %s' % (i + 1, machine(r)) for i, r in enumerate(runs)),
-        'BARS': table(runs), 'INSTRUCTIONS': instructions(runs[-1]), 'DETAILS': details(runs[-1]),
+        'BARS': table(runs), 'DETAILS': details(runs[-1]),
+        'INSTRUCTIONS': instructions(next((r for r in reversed(runs)
+                                           if r.document.get('instructions')), runs[-1])),
         'MISSING': '\n'.join('* ' + m for m in missing) or 'Nothing.'}
     for key, value in values.items():
         text = text.replace('{{%s}}' % key, value)

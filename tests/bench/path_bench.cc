@@ -105,7 +105,8 @@ void Produce(const Options& options, unsigned number, core::NameId name, Shared*
     if (options.pace_ns == 0 && i % 64 == 0) {
       while (ring->ring.waiting() + 64 > ring->ring.slots()) usleep(50);
     }
-    Append(static_cast<uint32_t>(i), name);
+    // Unique in the process, as CUPTI's are.
+    Append(static_cast<uint32_t>(i * options.producers + number + 1), name);
     if (options.pace_ns != 0 && i % 64 == 63) {
       next += options.pace_ns * 64;
       while (WallNs() < next) {

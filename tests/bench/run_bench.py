@@ -1,10 +1,11 @@
 """Runs the benchmarks, ours and the peers in the same run, and writes one JSON document.
 
-    run_bench.py [--quick] [--only PART,…] [--json FILE] [--keep-going]
+    run_bench.py [--quick | --small] [--only PART,…] [--json FILE]
 
 Parts: record encode instructions path read write idle scaling pressure steps. STEPAGENT_BUILD_DIR
-names the build folder. --quick is what continuous integration runs: fewer repetitions, small sizes; a
-loss or an instruction count over budget fails, a time never does.
+names the build folder. --small keeps the nine repetitions and makes the whole-path sizes smaller, for
+a machine that is shared. --quick is what continuous integration runs: a loss or an instruction count
+over budget fails, a time never does.
 """
 import argparse
 import datetime
@@ -20,6 +21,7 @@ import time
 
 import harness
 import lttng_session
+import more_parts
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.join(harness.BUILD, 'tests', 'bin')
@@ -32,8 +34,9 @@ def program(name):
 class Results:
     """Rows as they come, printed at once."""
 
-    def __init__(self, quick):
+    def __init__(self, quick, small):
         self.quick = quick
+        self.small = small
         self.rows = []
         self.missing = []
         self.failures = []
@@ -189,7 +192,7 @@ def path_lttng(results, row, threads, records, runs, keep=None):
 
 
 def part_path(results, folder):
-    runs, records = (1, 200_000) if results.quick else (9, 2_000_000)
+    runs, records = (1, 200_000) if results.quick else (9, 1_000_000 if results.small else 2_000_000)
     raw = os.path.join(folder, 'raw.steps')
     path(results, 'path', folder, 1, records, runs, '--keep', raw)
     path_lttng(results, 'path', 1, records, runs, os.path.join(folder, 'lttng'))
@@ -220,7 +223,7 @@ def part_read(results, folder):
     if results.quick:
         return None
     if os.path.isdir(trace) and shutil.which('babeltrace2'):
-        records = 2_000_000
+        records = 1_000_000 if results.small else 2_000_000
         rates = []
         for _ in range(min(runs, 3)):
             done, seconds = timed(['babeltrace2', trace, '--component=sink.utils.counter',
@@ -234,7 +237,7 @@ def part_read(results, folder):
 
 
 def part_write(results, folder):
-    kernels, runs = (20_000, 1) if results.quick else (1_000_000, 9)
+    kernels, runs = (20_000, 1) if results.quick else (200_000 if results.small else 1_000_000, 9)
     text = run([program('write_bench'), '--out', os.path.join(folder, 'write'), '--kernels',
                 str(kernels), '--runs', str(runs)], results, 'write')
     if text is not None:
@@ -264,8 +267,9 @@ def read_json(results, folder):
 def part_idle(results, folder):
     sizes = ['--pairs', '200000', '--launches', '20000', '--allocations', '20000', '--rounds', '1',
              '--starts', '10'] if results.quick else [
-                 '--pairs', '10000000', '--launches', '1000000', '--allocations', '1000000',
-                 '--rounds', '5', '--starts', '100']
+                 '--pairs', '10000000', '--launches', '100000' if results.small else '1000000',
+                 '--allocations', '100000' if results.small else '1000000', '--rounds', '5',
+                 '--starts', '100']
     target = os.path.join(folder, 'idle.json')
     done = subprocess.run([sys.executable, os.path.join(HERE, 'check_idle.py'), '--json', target,
                            *sizes], capture_output=True, text=True, check=False)
@@ -275,6 +279,18 @@ def part_idle(results, folder):
     if os.path.exists(target):
         with open(target, encoding='utf-8') as source:
             results.take_lines(source.read())
+
+
+def part_scaling(results):
+    more_parts.scaling(results, path)
+
+
+def part_pressure(results):
+    more_parts.pressure(results)
+
+
+def part_steps(results):
+    more_parts.steps(results)
 
 
 # --- the document
@@ -299,17 +315,19 @@ def machine():
             'load_before': os.getloadavg()[0]}
 
 
-PARTS = ('record', 'encode', 'instructions', 'path', 'read', 'write', 'idle')
+PARTS = ('record', 'encode', 'instructions', 'path', 'read', 'write', 'idle', 'scaling', 'pressure',
+         'steps')
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--quick', action='store_true')
+    parser.add_argument('--small', action='store_true')
     parser.add_argument('--only', default=','.join(PARTS))
     parser.add_argument('--json', default=os.path.join(harness.BUILD, 'bench', 'results.json'))
     arguments = parser.parse_args()
-    results = Results(arguments.quick)
-    document = {'schema': 'stepagent.bench/1', 'quick': arguments.quick, 'machine': machine(),
+    results = Results(arguments.quick, arguments.small)
+    document = {'schema': 'stepagent.bench/1', 'quick': arguments.quick, 'small': arguments.small, 'machine': machine(),
                 'begun': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')}
     folder = tempfile.mkdtemp(prefix='stepagent-bench-')
     try:
