@@ -13,6 +13,7 @@
 #include "collector/analysis/summary.h"
 #include "collector/analysis/text_format.h"
 #include "collector/cli/arguments.h"
+#include "collector/cli/report_page.h"
 #include "collector/cli/report_source.h"
 #include "fmt/format.h"
 
@@ -161,10 +162,12 @@ int ReportMain(int argc, char** argv) {
   CLI::App app("The summary of a run, a session, a cycle, a raw file or a Kineto trace.",
                "stepagent report");
   std::vector<std::string> paths;
+  std::string page;
   analysis::RenderOptions options;
   bool as_json = false;
   app.add_option("path", paths, "OUT, a run, a session, a cycle, raw.steps or a Kineto file")
       ->required();
+  app.add_option("--html", page, "Write the report of one session or cycle as a page instead");
   app.add_option("--top", options.top, "Rows a table; 0 shows all")->capture_default_str();
   app.add_option("--sort", options.sort, "The column to sort by")
       ->check(CLI::IsMember(Strings(analysis::KnownSortKeys())));
@@ -178,7 +181,9 @@ int ReportMain(int argc, char** argv) {
     return FailUsage("report: " + why);
   }
   if (as_json && app.count("--top") == 0) options.top = 0;  // a script wants all rows
+  if (!page.empty() && paths.size() != 1) return FailUsage("report: --html takes one path");
   try {
+    if (!page.empty()) return WriteReportPage(paths.front(), page);
     return Report(paths, options, as_json);
   } catch (const std::exception& error) {
     // A summary of a damaged file may lack any key; the reader must not end with a signal.

@@ -1,5 +1,5 @@
 #pragma once
-// `stepagent report PATH… [--top N] [--sort KEY] [--by TABLE] [--json]`.
+// `stepagent report PATH… [--top N] [--sort KEY] [--by TABLE] [--json]`, or `PATH --html OUT`.
 //
 // Purpose: the summary of anything we write, and of a Kineto file; several ranks, a row each.
 // Thread rule: called once, from the command line's main thread.

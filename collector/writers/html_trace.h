@@ -80,4 +80,16 @@ class HtmlTrace {
   std::map<std::string, uint32_t> extra_;
 };
 
+template <typename... Numbers>
+void HtmlTrace::Flat(Numbers... numbers) {
+  Row();
+  bool first = true;
+  const auto one = [&](auto number) {
+    if (!first) text_.Literal(",");
+    first = false;
+    text_.Number(number);
+  };
+  (one(numbers), ...);
+}
+
 }  // namespace stepagent::writers

@@ -99,7 +99,8 @@ function drawPixel(g, row, from, to, pixel, y, height) {
   let shown = from;
   if (row.matches) {
     const hits = row.matches[to] - row.matches[from];
-    if (hits > 0) while (row.matches[shown + 1] === row.matches[from]) ++shown;
+    if (hits > 0)
+      while (row.matches[shown + 1] === row.matches[from]) ++shown;
     g.globalAlpha = hits > 0 ? 1 : 0.12;
   } else {
     g.globalAlpha = 0.35 + 0.65 * share;
@@ -153,7 +154,8 @@ function drawBundle(g, bundle, y, height, most) {
   if (width < 90) return;
   g.globalAlpha = 1;
   g.fillStyle = colors.soft;
-  g.fillText(fit(g, `${count(bundle.count)} short ones`, width - 8), left + 4, y + height / 2 + 0.5);
+  g.fillText(
+      fit(g, `${count(bundle.count)} short ones`, width - 8), left + 4, y + height / 2 + 0.5);
 }
 
 function drawMarks(g, row, y) {

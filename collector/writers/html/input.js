@@ -1,6 +1,15 @@
 // Pointer, wheel and keyboard on the time line.
 
-const drag = {active: false, moved: false, isMeasure: false, x: 0, y: 0, from: 0, to: 0, scroll: 0};
+const drag = {
+  active: false,
+  moved: false,
+  isMeasure: false,
+  x: 0,
+  y: 0,
+  from: 0,
+  to: 0,
+  scroll: 0
+};
 
 function place(event) {
   const box = byId('canvas').getBoundingClientRect();
@@ -46,8 +55,16 @@ function listenPointer() {
   canvas.addEventListener('pointerdown', event => {
     if (event.button !== 0) return;
     const {x, y} = place(event);
-    Object.assign(drag, {active: true, moved: false, isMeasure: event.shiftKey, x, y, from: view.from,
-                         to: view.to, scroll: byId('lanes').scrollTop});
+    Object.assign(drag, {
+      active: true,
+      moved: false,
+      isMeasure: event.shiftKey,
+      x,
+      y,
+      from: view.from,
+      to: view.to,
+      scroll: byId('lanes').scrollTop
+    });
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener('pointermove', event => {
@@ -74,9 +91,12 @@ function listenPointer() {
   canvas.addEventListener('pointerleave', hideTip);
   canvas.addEventListener('dblclick', event => {
     const {x, y} = place(event), what = whatIsAt(x, y);
-    if (what && what.item !== undefined) showItem(what.item);
-    else if (what && what.gap) show(what.gap.begin, what.gap.end);
-    else if (what && what.step !== undefined) showStep(what.step);
+    if (what && what.item !== undefined)
+      showItem(what.item);
+    else if (what && what.gap)
+      show(what.gap.begin, what.gap.end);
+    else if (what && what.step !== undefined)
+      showStep(what.step);
   });
   // A plain wheel scrolls; with Ctrl it zooms where the pointer is, with Shift it moves in time.
   byId('lanes').addEventListener('wheel', event => {
@@ -146,35 +166,62 @@ function hideTip() {
 
 function tipWords(what) {
   if (what.gap) {
-    return [make('b', {}, `${duration(what.gap.end - what.gap.begin)} without work`),
-            make('span', {}, `of this process on GPU ${what.gap.device}`)];
+    return [
+      make('b', {}, `${duration(what.gap.end - what.gap.begin)} without work`),
+      make('span', {}, `of this process on GPU ${what.gap.device}`)
+    ];
   }
   if (what.bundle) {
     const b = what.bundle;
-    return [make('b', {}, `${count(b.count)} short ones together`),
-            make('span', {}, `${duration(b.covered)} of ${duration(b.end - b.begin)} covered`)];
+    return [
+      make('b', {}, `${count(b.count)} short ones together`),
+      make('span', {}, `${duration(b.covered)} of ${duration(b.end - b.begin)} covered`)
+    ];
   }
   const i = what.item, name = itemName(i);
-  return [make('b', {}, name.length > 160 ? name.slice(0, 160) + '\u2026' : name),
-          make('span', {}, `${duration(trace.items.length[i])} \u00b7 ${kindWord(i)} \u00b7 ` +
-               stepWord(trace.items.step[i]))];
+  return [
+    make('b', {}, name.length > 160 ? name.slice(0, 160) + '\u2026' : name),
+    make(
+        'span', {},
+        `${duration(trace.items.length[i])} \u00b7 ${kindWord(i)} \u00b7 ` +
+            stepWord(trace.items.step[i]))
+  ];
 }
 
-const KEYS = {w: () => zoom(0.6), s: () => zoom(1 / 0.6), a: () => pan(-0.25), d: () => pan(0.25),
-              ArrowLeft: () => pan(-0.1), ArrowRight: () => pan(0.1),
-              ArrowUp: () => { byId('lanes').scrollTop -= 40; },
-              ArrowDown: () => { byId('lanes').scrollTop += 40; },
-              '+': () => zoom(0.6), '=': () => zoom(0.6), '-': () => zoom(1 / 0.6),
-              0: () => setView(view.least, view.most), Home: () => setView(view.least, view.most),
-              '[': () => nextStep(-1), ']': () => nextStep(1), n: () => nextMatch(1),
-              p: () => nextMatch(-1), f: showSelected, Escape: clearMarks};
+const KEYS = {
+  w: () => zoom(0.6),
+  s: () => zoom(1 / 0.6),
+  a: () => pan(-0.25),
+  d: () => pan(0.25),
+  ArrowLeft: () => pan(-0.1),
+  ArrowRight: () => pan(0.1),
+  ArrowUp: () => {
+    byId('lanes').scrollTop -= 40;
+  },
+  ArrowDown: () => {
+    byId('lanes').scrollTop += 40;
+  },
+  '+': () => zoom(0.6),
+  '=': () => zoom(0.6),
+  '-': () => zoom(1 / 0.6),
+  0: () => setView(view.least, view.most),
+  Home: () => setView(view.least, view.most),
+  '[': () => nextStep(-1),
+  ']': () => nextStep(1),
+  n: () => nextMatch(1),
+  p: () => nextMatch(-1),
+  f: showSelected,
+  Escape: clearMarks
+};
 // Only where the time line has the focus: these keys scroll the page elsewhere.
 const KEYS_OF_CANVAS = new Set(['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home']);
 
 function showSelected() {
   const what = view.selected;
-  if (what && what.item !== undefined) showItem(what.item);
-  else if (what && what.gap) show(what.gap.begin, what.gap.end);
+  if (what && what.item !== undefined)
+    showItem(what.item);
+  else if (what && what.gap)
+    show(what.gap.begin, what.gap.end);
 }
 
 function clearMarks() {

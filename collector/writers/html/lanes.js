@@ -1,7 +1,8 @@
 // What lies over and around the rows: the axis, the steps, the selection, arrows, the overview.
 
 function ticks() {
-  const wanted = Math.max((view.width - view.labels) / 110, 2), raw = (view.to - view.from) / wanted;
+  const wanted = Math.max((view.width - view.labels) / 110, 2),
+        raw = (view.to - view.from) / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = Math.max(1, [1, 2, 5, 10].find(f => f * power >= raw * 0.999) * power);
   const out = [];
@@ -13,10 +14,10 @@ function drawPinned(g) {
   g.fillStyle = colors.panel;
   g.fillRect(0, 0, view.width, PINNED);
   g.fillStyle = colors.soft;
-  g.fillText('time in the window', 12, AXIS / 2);
+  g.fillText(fit(g, 'time in the window', view.labels - 20), 12, AXIS / 2);
   if (trace.steps.length > 0) g.fillText('steps', 20, AXIS + ROW_HEIGHT.steps / 2);
   inLanes(g, () => {
-    const {step, out} = ticks();
+    const {step, out} = ticks(), most = Math.max(Math.abs(view.from), Math.abs(view.to));
     for (const at of out) {
       const x = Math.round(toX(at)) + 0.5;
       g.strokeStyle = colors.line;
@@ -25,7 +26,7 @@ function drawPinned(g) {
       g.lineTo(x, AXIS);
       g.stroke();
       g.fillStyle = colors.soft;
-      g.fillText(moment(at, step), x + 4, AXIS / 2);
+      g.fillText(moment(at, step, most), x + 4, AXIS / 2);
     }
     drawSteps(g);
   });
@@ -51,9 +52,12 @@ function drawSteps(g) {
     if (width < 20) continue;
     g.fillStyle = colors.ink;
     const words = `step ${step.index} \u00b7 ${duration(step.end - step.begin)}` +
-      (step.isCut ? ' \u00b7 cut' : step.hasStart ? ' \u00b7 with the tracer\u2019s start' : '');
-    g.fillText(fit(g, words, width - 8) || fit(g, String(step.index), width - 4), left + 5,
-               y + height / 2 + 0.5);
+        (step.isCut        ? ' \u00b7 cut' :
+             step.hasStart ? ' \u00b7 with the tracer\u2019s start' :
+                             '');
+    g.fillText(
+        fit(g, words, width - 8) || fit(g, String(step.index), width - 4), left + 5,
+        y + height / 2 + 0.5);
   }
 }
 
@@ -79,8 +83,12 @@ function boxOf(item, scroll) {
   const index = layout.rowOfItem[item];
   if (index < 0) return null;
   const row = layout.rows[index], x = toX(trace.items.begin[item]);
-  return {x, right: Math.max(toX(itemEnd(item)), x + 1.5), y: PINNED + row.y - scroll,
-          height: row.height - 2};
+  return {
+    x,
+    right: Math.max(toX(itemEnd(item)), x + 1.5),
+    y: PINNED + row.y - scroll,
+    height: row.height - 2
+  };
 }
 
 function drawMarksOver(g, scroll) {
@@ -154,7 +162,8 @@ function drawOverview() {
   g.fillRect(0, 0, width, height);
   const scale = (view.most - view.least) / width;
   const rows = layout.rows.filter(row => row.kind === 'busy');
-  const shown = rows.length > 0 ? rows : layout.rows.filter(row => row.kind === 'ranges').slice(0, 1);
+  const shown =
+      rows.length > 0 ? rows : layout.rows.filter(row => row.kind === 'ranges').slice(0, 1);
   shown.forEach((row, at) => {
     const tall = (height - 8) / shown.length;
     g.fillStyle = row.kind === 'busy' ? colors.tint.busy : colors.tint.launch;
@@ -166,7 +175,8 @@ function drawOverview() {
     }
     g.globalAlpha = 1;
   });
-  const from = (view.from - view.least) / scale, to = Math.max((view.to - view.least) / scale, from + 3);
+  const from = (view.from - view.least) / scale,
+        to = Math.max((view.to - view.least) / scale, from + 3);
   g.fillStyle = colors.accent;
   g.globalAlpha = 0.16;
   g.fillRect(from, 0, to - from, height);

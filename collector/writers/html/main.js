@@ -29,8 +29,10 @@ function listenPrint() {
   });
   addEventListener('afterprint', () => {
     delete document.documentElement.dataset.print;
-    if (theme) document.documentElement.dataset.theme = theme;
-    else delete document.documentElement.dataset.theme;
+    if (theme)
+      document.documentElement.dataset.theme = theme;
+    else
+      delete document.documentElement.dataset.theme;
     applyColors();
     resize();
   });
@@ -53,9 +55,9 @@ function listenPage() {
 }
 
 function drawnWords() {
-  return trace.drawn < trace.all
-    ? `${count(trace.drawn)} of ${count(trace.all)} items drawn singly, the rest together`
-    : `${plural(trace.all, 'item')}, all drawn`;
+  return trace.drawn < trace.all ?
+      `${count(trace.drawn)} of ${count(trace.all)} items drawn singly, the rest together` :
+      `${plural(trace.all, 'item')}, all drawn`;
 }
 
 function start() {

@@ -2,22 +2,39 @@
 
 const KERNEL = 0, COPY = 1, SET = 2, GRAPH = 3, CALL = 4, RANGE = 5, MARK = 6, OVERHEAD = 7;
 const KIND_WORDS = ['kernel', 'copy', 'set', 'graph launch', 'call', 'range', 'mark', 'overhead'];
-const CALL_WORDS = ['call', 'launch', 'graph launch', 'copy call', 'set call', 'wait', 'allocation'];
+const CALL_WORDS =
+    ['call', 'launch', 'graph launch', 'copy call', 'set call', 'wait', 'allocation'];
 const WAIT_CALL = 5;
 const NOT_SEEN = -1, NOT_SINGLE = -2;
-const STRIDE = {calls: 8, work: 7, ranges: 7, marks: 5, overheads: 4, steps: 5, bundles: 6,
-                shapes: 11};
+const STRIDE = {
+  calls: 8,
+  work: 7,
+  ranges: 7,
+  marks: 5,
+  overheads: 4,
+  steps: 5,
+  bundles: 6,
+  shapes: 11
+};
 
 const data = JSON.parse(byId('data').textContent);
 const summary = data.summary, manifest = data.manifest;
 const trace = readTrace(data.trace);
 
 function emptyItems(size) {
-  return {size: 0, kind: new Uint8Array(size), begin: new Float64Array(size),
-          length: new Float64Array(size), text: new Int32Array(size), row: new Int32Array(size),
-          step: new Int32Array(size), link: new Int32Array(size).fill(NOT_SEEN),
-          flags: new Int32Array(size), extra: new Float64Array(size),
-          ref: new Int32Array(size)};
+  return {
+    size: 0,
+    kind: new Uint8Array(size),
+    begin: new Float64Array(size),
+    length: new Float64Array(size),
+    text: new Int32Array(size),
+    row: new Int32Array(size),
+    step: new Int32Array(size),
+    link: new Int32Array(size).fill(NOT_SEEN),
+    flags: new Int32Array(size),
+    extra: new Float64Array(size),
+    ref: new Int32Array(size)
+  };
 }
 
 // Calls `take(at, begin)` for each item of a flat list whose second number is the begin.
@@ -31,13 +48,26 @@ function forEachFlat(flat, stride, take) {
 
 function readTrace(raw) {
   const size = raw.calls.length / STRIDE.calls + raw.ranges.length / STRIDE.ranges +
-    (raw.kernels.length + raw.copies.length + raw.sets.length + raw.graphs.length) / STRIDE.work +
-    raw.marks.length / STRIDE.marks + raw.overheads.length / STRIDE.overheads;
-  const out = {originNs: raw.origin_ns, from: raw.extent[0], to: raw.extent[1], window: raw.window,
-               drawn: raw.drawn, all: raw.items, marksDrawn: raw.marks_drawn,
-               marksAll: raw.marks_all, texts: raw.texts, threads: raw.threads, lanes: [],
-               steps: [], shapes: raw.shapes, items: emptyItems(size), bundles: raw.bundles,
-               busy: raw.busy};
+      (raw.kernels.length + raw.copies.length + raw.sets.length + raw.graphs.length) / STRIDE.work +
+      raw.marks.length / STRIDE.marks + raw.overheads.length / STRIDE.overheads;
+  const out = {
+    originNs: raw.origin_ns,
+    from: raw.extent[0],
+    to: raw.extent[1],
+    window: raw.window,
+    drawn: raw.drawn,
+    all: raw.items,
+    marksDrawn: raw.marks_drawn,
+    marksAll: raw.marks_all,
+    texts: raw.texts,
+    threads: raw.threads,
+    lanes: [],
+    steps: [],
+    shapes: raw.shapes,
+    items: emptyItems(size),
+    bundles: raw.bundles,
+    busy: raw.busy
+  };
   for (let at = 0; at < raw.lanes.length; at += 3) {
     out.lanes.push({device: raw.lanes[at], context: raw.lanes[at + 1], stream: raw.lanes[at + 2]});
   }
@@ -52,9 +82,15 @@ function forEachFlatSteps(flat, steps) {
   let begin = 0;
   for (let at = 0; at < flat.length; at += STRIDE.steps) {
     begin += flat[at + 1];
-    steps.push({index: flat[at], begin, end: begin + flat[at + 2], thread: flat[at + 3],
-                isCut: (flat[at + 4] & 1) !== 0, hasStart: (flat[at + 4] & 2) !== 0,
-                isPartial: (flat[at + 4] & 4) !== 0});
+    steps.push({
+      index: flat[at],
+      begin,
+      end: begin + flat[at + 2],
+      thread: flat[at + 3],
+      isCut: (flat[at + 4] & 1) !== 0,
+      hasStart: (flat[at + 4] & 2) !== 0,
+      isPartial: (flat[at + 4] & 4) !== 0
+    });
   }
 }
 
@@ -105,12 +141,14 @@ function readHost(raw, out) {
     out.items.flags[i] = r[at + 6];
   });
   forEachFlat(raw.marks, STRIDE.marks, (at, begin) => {
-    const i = addItem(out.items, MARK, raw.marks[at], begin, 0, raw.marks[at + 2], raw.marks[at + 4]);
+    const i =
+        addItem(out.items, MARK, raw.marks[at], begin, 0, raw.marks[at + 2], raw.marks[at + 4]);
     out.items.ref[i] = raw.marks[at + 3];
   });
   forEachFlat(raw.overheads, STRIDE.overheads, (at, begin) => {
-    addItem(out.items, OVERHEAD, raw.overheads[at], begin, raw.overheads[at + 2],
-            raw.overheads[at + 3], -1);
+    addItem(
+        out.items, OVERHEAD, raw.overheads[at], begin, raw.overheads[at + 2], raw.overheads[at + 3],
+        -1);
   });
 }
 
@@ -138,7 +176,8 @@ function threadWord(thread) {
 }
 
 function stepWord(step) {
-  return step >= 0 && step < trace.steps.length ? `step ${trace.steps[step].index}` : 'outside steps';
+  return step >= 0 && step < trace.steps.length ? `step ${trace.steps[step].index}` :
+                                                  'outside steps';
 }
 
 // Index into trace.steps of the step that holds this moment of the host, or -1.

@@ -1,14 +1,19 @@
 // Search by name: what matches stays, the rest fades; Enter goes from match to match.
 
-const search = {query: '', ids: [], at: -1};
+const search = {
+  query: '',
+  ids: [],
+  at: -1
+};
 
 // "=name" asks for the whole name, anything else for a part of it in any case.
 function setSearch(query) {
   search.query = query;
   if (byId('search').value !== query) byId('search').value = query;
   const isWhole = query.startsWith('='), wanted = isWhole ? query.slice(1) : query.toLowerCase();
-  const hit = wanted === '' ? null : trace.texts.map(
-    text => isWhole ? text === wanted : text.toLowerCase().includes(wanted));
+  const hit = wanted === '' ?
+      null :
+      trace.texts.map(text => isWhole ? text === wanted : text.toLowerCase().includes(wanted));
   search.ids = [];
   search.at = -1;
   for (const row of layout.rows) {
@@ -28,12 +33,15 @@ function setSearch(query) {
 
 function sayMatches() {
   const words = byId('matches');
-  if (search.query === '') words.textContent = '';
-  else if (search.ids.length === 0) words.textContent = 'no match' + amongDrawn();
+  if (search.query === '')
+    words.textContent = '';
+  else if (search.ids.length === 0)
+    words.textContent = 'no match' + amongDrawn();
   else {
     const total = search.ids.reduce((sum, i) => sum + trace.items.length[i], 0);
     words.textContent = (search.at >= 0 ? `${count(search.at + 1)} of ` : '') +
-      `${plural(search.ids.length, 'match', 'matches')}, ${duration(total)} in sum` + amongDrawn();
+        `${plural(search.ids.length, 'match', 'matches')}, ${duration(total)} in sum` +
+        amongDrawn();
   }
   for (const id of ['previous', 'next']) byId(id).disabled = search.ids.length === 0;
 }

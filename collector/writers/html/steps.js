@@ -1,6 +1,10 @@
 // The strip of all steps of the process, collected or not.
 
-const strip = {steps: [], top: 1, hover: -1};
+const strip = {
+  steps: [],
+  top: 1,
+  hover: -1
+};
 const STRIP_HEIGHT = 112, STRIP_LEFT = 62, STRIP_BOTTOM = 20;
 
 function readStrip() {
@@ -25,11 +29,13 @@ function fillSteps() {
   byId('steps').hidden = strip.steps.length === 0;
   const collected = strip.steps.filter(s => s.at >= 0).length;
   const shown = strip.steps.length;
-  words.textContent = `${plural(Math.max(total, shown), 'step')} seen, ${count(collected)} collected` +
-    (total > shown ? `; ${count(shown)} are drawn (a sample)` : '') +
-    '.';
-  byId('strip').setAttribute('aria-label', `Durations of ${plural(shown, 'step')}, ${collected} of them ` +
-    'collected; the table of steps has the numbers');
+  words.textContent =
+      `${plural(Math.max(total, shown), 'step')} seen, ${count(collected)} collected` +
+      (total > shown ? `; ${count(shown)} are drawn (a sample)` : '') + '.';
+  byId('strip').setAttribute(
+      'aria-label',
+      `Durations of ${plural(shown, 'step')}, ${collected} of them ` +
+          'collected; the table of steps has the numbers');
   listenStrip();
 }
 
@@ -43,7 +49,8 @@ function stripX(at, width) {
 }
 
 function drawStrip() {
-  const canvas = byId('strip'), width = isPrinted() ? PRINTED_WIDTH : canvas.parentElement.clientWidth - 32;
+  const canvas = byId('strip'),
+        width = isPrinted() ? PRINTED_WIDTH : canvas.parentElement.clientWidth - 32;
   if (strip.steps.length === 0 || width === 0) return;
   const g = fitCanvas(canvas, width, STRIP_HEIGHT), bottom = STRIP_HEIGHT - STRIP_BOTTOM;
   g.clearRect(0, 0, width, STRIP_HEIGHT);
@@ -57,7 +64,8 @@ function drawStrip() {
     const isCut = step.ns > strip.top, tall = Math.min(step.ns, strip.top) * scale;
     const own = step.at >= 0 ? trace.steps[step.at] : null;
     g.fillStyle = own ? colors.accent : colors.soft;
-    g.globalAlpha = (own ? own.isCut || own.hasStart ? 0.5 : 0.9 : 0.32) + (at === strip.hover ? 0.1 : 0);
+    g.globalAlpha =
+        (own ? own.isCut || own.hasStart ? 0.5 : 0.9 : 0.32) + (at === strip.hover ? 0.1 : 0);
     g.fillRect(x, bottom - tall, wide, tall);
     g.globalAlpha = 1;
     if (isCut && wide >= 3) {
@@ -73,8 +81,8 @@ function drawStrip() {
 }
 
 function stripGrid(g, width, bottom, scale) {
-  const power = 10 ** Math.floor(Math.log10(strip.top)), step = [0.25, 0.5, 1, 2.5].map(f => f * power)
-    .find(s => strip.top / s <= 3.5) || power * 5;
+  const power = 10 ** Math.floor(Math.log10(strip.top)),
+        step = [0.25, 0.5, 1, 2.5].map(f => f * power).find(s => strip.top / s <= 3.5) || power * 5;
   for (let ns = 0; ns <= strip.top; ns += step) {
     const y = Math.round(bottom - ns * scale) + 0.5;
     g.strokeStyle = colors.line;
@@ -90,7 +98,9 @@ function stripGrid(g, width, bottom, scale) {
 
 function stripLabels(g, width, bottom, each) {
   g.fillStyle = colors.soft;
-  const every = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000].find(n => n * each >= 34) || 20000;
+  const every =
+      [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000].find(n => n * each >= 34) ||
+      20000;
   strip.steps.forEach((step, at) => {
     if (step.index % every !== 0) return;
     g.fillText(String(step.index), stripX(at, width) + 2, bottom + 11);
@@ -109,7 +119,8 @@ function listenStrip() {
     strip.hover = stripAt(event);
     const step = strip.steps[strip.hover];
     tip.textContent = step ? `step ${step.index}: ${duration(step.ns)}` +
-      (step.at >= 0 ? ', collected' : ', not collected') : '';
+            (step.at >= 0 ? ', collected' : ', not collected') :
+                             '';
     canvas.style.cursor = step && step.at >= 0 ? 'pointer' : 'default';
     drawStrip();
   });

@@ -3,41 +3,73 @@
 
 const FIRST_ROWS = 20;
 const TABLES = [
-  ['kernels', 'Kernels', 'kernel'], ['calls', 'Calls', 'call'], ['copies', 'Copies', 'copy'],
-  ['sets', 'Sets', 'set'], ['ranges', 'Ranges', 'range'], ['waits', 'Waits', 'wait'],
-  ['steps', 'Steps', 'step'], ['gaps', 'Idle gaps', 'gap'], ['streams', 'Streams', 'stream'],
-  ['threads', 'Threads', 'thread']];
-const NOT_TABLES = new Set(['readings', 'devices', 'notes', 'set_aside', ...TABLES.map(t => t[0])]);
-const WORDS = {name: 'name', count: 'number', total_ns: 'total', mean_ns: 'mean', min_ns: 'shortest',
-               max_ns: 'longest', share_of_busy: 'share of busy', self_ns: 'own', launch_ns: 'launching',
-               wait_ns: 'waiting', other_ns: 'other', device_ns: 'device', wall_ns: 'wall', gpu: 'GPU',
-               begin_ns: 'begins', host_range: 'host in range', host_call: 'in call'};
+  ['kernels', 'Kernels'], ['calls', 'Calls'], ['copies', 'Copies'],
+  ['sets', 'Sets'], ['ranges', 'Ranges'], ['waits', 'Waits'],
+  ['steps', 'Steps'], ['gaps', 'Idle gaps'], ['streams', 'Streams'],
+  ['threads', 'Threads']
+];
+const NOT_TABLES = new Set([
+  'readings', 'readings_without_input', 'devices', 'notes', 'set_aside', ...TABLES.map(t => t[0])
+]);
+const WORDS = {
+  name: 'name',
+  count: 'number',
+  total_ns: 'total',
+  mean_ns: 'mean',
+  min_ns: 'shortest',
+  max_ns: 'longest',
+  share_of_busy: 'share of busy',
+  self_ns: 'own',
+  launch_ns: 'launching',
+  wait_ns: 'waiting',
+  other_ns: 'other',
+  device_ns: 'device',
+  wall_ns: 'wall',
+  gpu: 'GPU',
+  begin_ns: 'begins',
+  host_range: 'host in range',
+  host_call: 'in call'
+};
 // What a figure is of; shown under the table.
 const FOOTNOTES = {
-  kernels: 'Total: sum of durations. Share of busy: the union of its time of the time in which any ' +
-    'work of this process was on the devices.',
+  kernels:
+      'Total: sum of durations. Share of busy: the union of its time of the time in which any ' +
+      'work of this process was on the devices.',
   calls: 'Sums of the time inside the calls, all threads.',
   copies: 'Total: sum of durations; copies that run at once count more than once.',
-  ranges: 'Total, own (no range inside it open), launching, waiting and other are host time, summed. ' +
-    'Device: the union of the time of the work launched inside it.',
+  ranges:
+      'Total, own (no range inside it open), launching, waiting and other are host time, summed. ' +
+      'Device: the union of the time of the work launched inside it.',
   waits: 'Host time inside calls that wait, summed over all threads.',
-  steps: 'Wall: host time of the step. Device: the union of the work launched in it, whenever it ran.',
-  gaps: 'The longest stretches of the window in which no work of this process was on the device, and ' +
-    'where the thread that launches most was at the middle of each.',
+  steps:
+      'Wall: host time of the step. Device: the union of the work launched in it, whenever it ran.',
+  gaps:
+      'The longest stretches of the window in which no work of this process was on the device, and ' +
+      'where the thread that launches most was at the middle of each.',
   streams: 'Total: the union of the time in which work of this process was on the stream.',
-  threads: 'Sums of the time inside launching and waiting calls.'};
+  threads: 'Sums of the time inside launching and waiting calls.'
+};
 const tables = {};
 
 function gapRows() {
   const rows = [];
   for (const device of trace.busy) {
     for (let at = 0; at < device.longest.length; at += 2) {
-      const gap = {begin: device.longest[at], end: device.longest[at] + device.longest[at + 1],
-                   device: device.device};
+      const gap = {
+        begin: device.longest[at],
+        end: device.longest[at] + device.longest[at + 1],
+        device: device.device
+      };
       const place = hostOfGap(gap), step = stepAt((gap.begin + gap.end) / 2);
-      rows.push({gpu: gap.device, length_ns: gap.end - gap.begin, begin_ns: gap.begin,
-                 step: step >= 0 ? trace.steps[step].index : null, host_range: place.range,
-                 host_call: place.call, gap});
+      rows.push({
+        gpu: gap.device,
+        length_ns: gap.end - gap.begin,
+        begin_ns: gap.begin,
+        step: step >= 0 ? trace.steps[step].index : null,
+        host_range: place.range,
+        host_call: place.call,
+        gap
+      });
     }
   }
   return rows.sort((a, b) => b.length_ns - a.length_ns);
@@ -51,7 +83,8 @@ function rowsOf(key) {
 
 function whyNone(key, rows) {
   if (rows) return 'none';
-  const why = (summary.absent || {})[key] || (key === 'gaps' ? (summary.absent || {}).devices : null);
+  const why =
+      (summary.absent || {})[key] || (key === 'gaps' ? (summary.absent || {}).devices : null);
   return why ? `not collected: ${why}` : 'no device work was recorded';
 }
 
@@ -62,7 +95,7 @@ function cell(key, value) {
   if (key === 'bytes' || key.endsWith('_bytes')) return byteCount(value);
   if (key.startsWith('share') || key.endsWith('_share')) return percent(value);
   if (typeof value === 'number') return Number.isInteger(value) ? count(value) : value.toFixed(3);
-  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (typeof value === 'boolean') return value ? 'yes' : key === 'collective' ? '' : 'no';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
@@ -74,45 +107,65 @@ function columnsOf(rows) {
     }
   }
   // A flag that no row has says nothing.
-  return keys.filter(key => !rows.every(row => row[key] === false || row[key] === '' ||
-                                        row[key] === undefined || (key === 'cut' && row[key] === 0)));
+  return keys.filter(
+      key => !rows.every(
+          row => row[key] === false || row[key] === '' || row[key] === undefined ||
+              (key === 'cut' && row[key] === 0)));
 }
 
 function isNumeric(rows, key) {
-  return rows.some(row => typeof row[key] === 'number') && !rows.some(row => typeof row[key] === 'string');
+  // What was not collected in any row is a figure too.
+  return rows.every(row => typeof row[key] === 'number' || row[key] === null);
 }
 
-function makeTable(key, title, noun) {
+function makeTable(key, title) {
   const rows = rowsOf(key);
-  const table = {key, title, noun, rows, columns: rows ? columnsOf(rows) : [], sort: null, down: true,
-                 filter: '', shown: FIRST_ROWS};
+  const table = {
+    key,
+    title,
+    rows,
+    columns: rows ? columnsOf(rows) : [],
+    sort: null,
+    down: true,
+    filter: '',
+    shown: FIRST_ROWS
+  };
   tables[key] = table;
-  table.panel = make('section', {class: 'panel', role: 'tabpanel', id: `panel-${key}`,
-                                 'aria-labelledby': `tab-${key}`, tabindex: '0'});
+  table.panel = make('section', {
+    class: 'panel',
+    role: 'tabpanel',
+    id: `panel-${key}`,
+    'aria-labelledby': `tab-${key}`,
+    tabindex: '0'
+  });
   if (!rows || rows.length === 0) {
-    table.panel.append(make('h3', {class: 'print-only'}, title),
-                       make('p', {class: 'soft'}, whyNone(key, rows)));
+    table.panel.append(
+        make('h3', {class: 'print-only'}, title), make('p', {class: 'soft'}, whyNone(key, rows)));
     return table;
   }
   table.largestShare = Math.max(...rows.map(row => row.share_of_busy || 0));
   table.numeric = new Set(table.columns.filter(column => isNumeric(rows, column)));
-  table.filterField = make('input', {type: 'search', placeholder: `Filter ${title.toLowerCase()}`,
-                                     'aria-label': `Filter ${title.toLowerCase()}`,
-                                     oninput: event => {
-                                       table.filter = event.target.value.toLowerCase();
-                                       table.shown = FIRST_ROWS;
-                                       fillTable(table);
-                                     }});
+  table.filterField = make('input', {
+    type: 'search',
+    placeholder: `Filter ${title.toLowerCase()}`,
+    'aria-label': `Filter ${title.toLowerCase()}`,
+    oninput: event => {
+      table.filter = event.target.value.toLowerCase();
+      table.shown = FIRST_ROWS;
+      fillTable(table);
+    }
+  });
   table.words = make('span', {class: 'soft', 'aria-live': 'polite'});
   table.head = make('thead');
   table.body = make('tbody');
   table.more = make('p', {class: 'buttons'});
   table.panel.append(
-    make('h3', {class: 'print-only'}, title),
-    make('div', {class: 'table-tools'}, table.filterField, table.words),
-    make('div', {class: 'table-box'}, make('table', {}, make('caption', {class: 'aside'}, title),
-                                           table.head, table.body)),
-    table.more, make('p', {class: 'footnote'}, FOOTNOTES[key] || ''));
+      make('h3', {class: 'print-only'}, title),
+      make('div', {class: 'table-tools'}, table.filterField, table.words),
+      make(
+          'div', {class: 'table-box'},
+          make('table', {}, make('caption', {class: 'aside'}, title), table.head, table.body)),
+      table.more, make('p', {class: 'footnote'}, FOOTNOTES[key] || ''));
   fillTable(table);
   return table;
 }
@@ -121,9 +174,10 @@ function visibleRows(table) {
   const text = table.columns.filter(column => !table.numeric.has(column));
   let rows = table.rows;
   if (table.filter) {
-    rows = rows.filter(row => text.some(
-      column => String(row[column] ?? '').toLowerCase().includes(table.filter)) ||
-      (text.length === 0 && JSON.stringify(row).includes(table.filter)));
+    rows = rows.filter(
+        row =>
+            text.some(column => String(row[column] ?? '').toLowerCase().includes(table.filter)) ||
+            (text.length === 0 && JSON.stringify(row).includes(table.filter)));
   }
   if (table.sort === null) return rows;
   const key = table.sort, sign = table.down ? -1 : 1;
@@ -136,42 +190,72 @@ function visibleRows(table) {
 }
 
 function sortBy(table, column) {
-  if (table.sort === column) table.down = !table.down;
-  else [table.sort, table.down] = [column, table.numeric.has(column)];
+  if (table.sort === column)
+    table.down = !table.down;
+  else
+    [table.sort, table.down] = [column, table.numeric.has(column)];
   fillTable(table);
   table.head.querySelectorAll('button')[table.columns.indexOf(column)].focus();
 }
 
+// Rows there are, of which a page holds the first.
+function allRows(table) {
+  if (table.key === 'gaps') return trace.busy.reduce((sum, device) => sum + device.in_window, 0);
+  return data.cut[table.key] || (table.rows ? table.rows.length : 0);
+}
+
 function fillTable(table) {
-  const rows = visibleRows(table), all = (data.cut[table.key] || table.rows.length);
-  table.head.replaceChildren(make('tr', {}, table.columns.map((column, at) => make(
-    'th', {scope: 'col', class: at > 0 && table.numeric.has(column) ? 'number' : null,
-           'aria-sort': table.sort !== column ? null : table.down ? 'descending' : 'ascending'},
-    button((WORDS[column] || column.replace(/_ns$/, '').replace(/_/g, ' ')) +
-           (table.sort !== column ? '' : table.down ? ' \u2193' : ' \u2191'),
-           () => sortBy(table, column))))));
+  const rows = visibleRows(table), all = allRows(table);
+  table.head.replaceChildren(make(
+      'tr', {},
+      table.columns.map(
+          (column, at) => make(
+              'th', {
+                scope: 'col',
+                class: at > 0 && table.numeric.has(column) ? 'number' : null,
+                'aria-sort': table.sort !== column ? null :
+                    table.down                     ? 'descending' :
+                                                     'ascending'
+              },
+              button(
+                  (WORDS[column] || column.replace(/_ns$/, '').replace(/_/g, ' ')) +
+                      (table.sort !== column ? '' :
+                           table.down        ? ' \u2193' :
+                                               ' \u2191'),
+                  () => sortBy(table, column))))));
   table.body.replaceChildren(...rows.slice(0, table.shown).map(row => tableRow(table, row)));
-  table.words.textContent = (rows.length < table.rows.length
-    ? `${count(rows.length)} of ${plural(table.rows.length, 'row')}` : plural(rows.length, 'row')) +
-    (all > table.rows.length ? `, of ${count(all)} in the summary` : '');
+  table.words.textContent = (rows.length < table.rows.length ?
+                                 `${count(rows.length)} of ${plural(table.rows.length, 'row')}` :
+                                 plural(rows.length, 'row')) +
+      (all > table.rows.length ? `, the first of ${count(all)}` : '');
   const left = rows.length - table.shown;
-  table.more.replaceChildren(...(left <= 0 ? [] : [
-    button(left > 500 ? `500 more of ${count(left)}` : `${plural(left, 'more row')}`, () => {
-      table.shown += Math.min(left, 500);
-      fillTable(table);
-    })]));
+  table.more.replaceChildren(...(
+      left <= 0 ?
+          [] :
+          [button(left > 500 ? `500 more of ${count(left)}` : `${plural(left, 'more row')}`, () => {
+            table.shown += Math.min(left, 500);
+            fillTable(table);
+          })]));
 }
 
 function tableRow(table, row) {
   const act = rowAction(table, row), line = make('tr', {class: act ? 'acts' : null});
   table.columns.forEach((column, at) => {
     const value = cell(column, row[column]), isNumber = at > 0 && table.numeric.has(column);
-    const words = value === '' ? '(empty)' : value;
+    const words = row[column] === '' ? '(empty)' : value;
     const isName = !isNumber && words.length > 60;
-    const content = at === 0 && act
-      ? make('button', {type: 'button', class: 'link', title: isName ? words : null, onclick: act}, words)
-      : isName ? make('span', {class: 'long', title: words}, words) : words;
-    const td = make('td', {class: isNumber ? 'number' : column === 'name' ? 'name' : null}, content);
+    const content = at === 0 && act ?
+        make(
+            'button', {type: 'button', class: 'link', title: isName ? words : null, onclick: act},
+            words) :
+        isName ? make('span', {class: 'long', title: words}, words) :
+                 words;
+    const td = make(
+        'td',
+        {class: isNumber       ? 'number' :
+             column === 'name' ? 'name' :
+                                 null},
+        content);
     if (column === 'share_of_busy' && typeof row[column] === 'number') {
       const bar = make('i', {class: 'share', 'aria-hidden': 'true'});
       bar.style.width = (100 * row[column] / Math.max(table.largestShare, 1e-9)).toFixed(1) + '%';
@@ -198,9 +282,10 @@ function rowAction(table, row) {
       toTimeline();
     };
   }
-  const name = table.key === 'copies' ? `Memcpy ${row.direction} (${row.source} -> ${row.target})`
-    : table.key === 'sets' ? `Memset (${row.memory})`
-      : ['kernels', 'calls', 'ranges', 'waits'].includes(table.key) ? row.name : null;
+  const name = table.key === 'copies' ? `Memcpy ${row.direction} (${row.source} -> ${row.target})` :
+      table.key === 'sets' ? `Memset (${row.memory})` :
+      ['kernels', 'calls', 'ranges', 'waits'].includes(table.key) ? row.name :
+                                                                    null;
   if (name === null) return null;
   return () => showNamed(name);
 }
@@ -222,15 +307,22 @@ function toTimeline() {
 }
 
 function buildTables() {
-  const extra = Object.keys(summary).filter(key => !NOT_TABLES.has(key) && Array.isArray(summary[key]) &&
-    summary[key].length > 0 && typeof summary[key][0] === 'object');
-  const all = [...TABLES, ...extra.map(key => [key, key.replace(/_/g, ' '), 'row'])];
+  const extra = Object.keys(summary).filter(
+      key => !NOT_TABLES.has(key) && Array.isArray(summary[key]) && summary[key].length > 0 &&
+          typeof summary[key][0] === 'object');
+  const all = [...TABLES, ...extra.map(key => [key, key.replace(/_/g, ' ')])];
   const tabs = byId('tabs'), panels = byId('panels');
-  for (const [key, title, noun] of all) {
-    const table = makeTable(key, title, noun), size = table.rows ? table.rows.length : 0;
-    table.tab = make('button', {type: 'button', role: 'tab', id: `tab-${key}`, 'aria-controls': `panel-${key}`,
-                                onclick: () => openTab(key)},
-                     title, make('small', {}, table.rows ? count(data.cut[key] || size) : '\u2013'));
+  for (const [key, title] of all) {
+    const table = makeTable(key, title);
+    table.tab = make(
+        'button', {
+          type: 'button',
+          role: 'tab',
+          id: `tab-${key}`,
+          'aria-controls': `panel-${key}`,
+          onclick: () => openTab(key)
+        },
+        title, make('small', {}, table.rows ? count(allRows(table)) : '\u2013'));
     tabs.append(table.tab);
     panels.append(table.panel);
   }
@@ -239,7 +331,8 @@ function buildTables() {
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();
-    const keys = Object.keys(tables), at = keys.findIndex(key => tables[key].tab === document.activeElement);
+    const keys = Object.keys(tables),
+          at = keys.findIndex(key => tables[key].tab === document.activeElement);
     const next = keys[(at + by + keys.length) % keys.length];
     openTab(next);
     tables[next].tab.focus();

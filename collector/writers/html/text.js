@@ -37,22 +37,26 @@ function plural(number, one, many = one + 's') {
   return count(number) + ' ' + (number === 1 ? one : many);
 }
 
-// A moment of the window, exact to the step that is visible at this zoom.
-function moment(ns, stepNs) {
-  const [unit, name] = stepNs >= 1e9 ? [1e9, 's'] : stepNs >= 1e6 ? [1e6, 'ms']
-    : stepNs >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
+// A moment of the window, exact to the step that is visible; the unit suits moments up to `mostNs`.
+function moment(ns, stepNs, mostNs) {
+  const [unit, name] = mostNs >= 1e10 ? [1e9, 's'] :
+      mostNs >= 1e6                   ? [1e6, 'ms'] :
+      mostNs >= 1e3                   ? [1e3, 'us'] :
+                                        [1, 'ns'];
   const decimals = Math.max(0, Math.ceil(-Math.log10(stepNs / unit) - 1e-9));
   const [whole, fraction] = Math.abs(ns / unit).toFixed(decimals).split('.');
   const isZero = Number(whole) === 0 && !Number(fraction || 0);
   return (ns < 0 && !isZero ? '\u2212' : '') + count(whole) + (fraction ? '.' + fraction : '') +
-    '\u00a0' + name;
+      '\u00a0' + name;
 }
 
 // A moment to the nanosecond, in a unit that keeps it short.
 function exactly(ns) {
   const size = Math.abs(ns);
-  const [unit, name, decimals] = size >= 1e9 ? [1e9, 's', 9] : size >= 1e6 ? [1e6, 'ms', 6]
-    : size >= 1e3 ? [1e3, 'us', 3] : [1, 'ns', 0];
+  const [unit, name, decimals] = size >= 1e9 ? [1e9, 's', 9] :
+      size >= 1e6                            ? [1e6, 'ms', 6] :
+      size >= 1e3                            ? [1e3, 'us', 3] :
+                                               [1, 'ns', 0];
   return (ns / unit).toFixed(decimals) + '\u00a0' + name;
 }
 
@@ -60,8 +64,10 @@ function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value === true ? '' : value);
+    if (key.startsWith('on'))
+      element.addEventListener(key.slice(2), value);
+    else
+      element.setAttribute(key, value === true ? '' : value);
   }
   for (const child of children.flat()) {
     if (child !== null && child !== undefined) element.append(child);
@@ -77,8 +83,10 @@ function byId(id) {
 function upperBound(array, value, from = 0, to = array.length) {
   while (from < to) {
     const middle = (from + to) >> 1;
-    if (array[middle] <= value) from = middle + 1;
-    else to = middle;
+    if (array[middle] <= value)
+      from = middle + 1;
+    else
+      to = middle;
   }
   return from;
 }

@@ -2,8 +2,20 @@
 
 const NARROWEST_NS = 40;
 const PRINTED_WIDTH = 980;  // drawn so wide and scaled to the paper
-const view = {from: 0, to: 1, least: 0, most: 1, width: 0, height: 0, labels: 168, selected: null,
-              hover: null, measure: null, evidence: null, pending: false};
+const view = {
+  from: 0,
+  to: 1,
+  least: 0,
+  most: 1,
+  width: 0,
+  height: 0,
+  labels: 168,
+  selected: null,
+  hover: null,
+  measure: null,
+  evidence: null,
+  pending: false
+};
 
 function resetView() {
   const extent = Math.max(trace.to - trace.from, NARROWEST_NS), margin = extent * 0.01;

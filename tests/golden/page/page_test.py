@@ -152,7 +152,8 @@ class PageTest(unittest.TestCase):
         page.click('#panel-kernels tbody .link')
         kernel = page.value('view.selected.item')
         self.assertEqual(page.value(f'trace.items.kind[{kernel}]'), 0)
-        buttons = page.value("[...document.querySelectorAll('#detail button')].map(b => b.textContent)")
+        buttons = page.value(
+            "[...document.querySelectorAll('#detail button')].map(b => b.textContent)")
         self.assertIn('Go to its launch', buttons)
         page.value("[...document.querySelectorAll('#detail button')].find("
                    "b => b.textContent === 'Go to its launch').click()")
@@ -163,7 +164,8 @@ class PageTest(unittest.TestCase):
         page = self.open('slow_loader')
         x, y, _, _ = page.box('#canvas')
         spot = page.value('''(() => {
-            const row = layout.rows.find(r => r.kind === 'ranges' && r.ids.some(i => itemName(i) === 'load_batch'));
+            const row = layout.rows.find(
+                r => r.kind === 'ranges' && r.ids.some(i => itemName(i) === 'load_batch'));
             const item = row.ids.find(i => itemName(i) === 'load_batch');
             return [toX((trace.items.begin[item] + itemEnd(item)) / 2), PINNED + row.y + 6];
         })()''')
@@ -171,7 +173,8 @@ class PageTest(unittest.TestCase):
         page.wait("view.selected && itemName(view.selected.item) === 'load_batch'")
         gap = page.value('''(() => {
             const row = layout.rows.find(r => r.kind === 'busy');
-            return [toX(trace.busy[0].longest[0] + trace.busy[0].longest[1] / 2), PINNED + row.y + 6];
+            const [begin, length] = trace.busy[0].longest;
+            return [toX(begin + length / 2), PINNED + row.y + 6];
         })()''')
         page.click_at(x + gap[0], y + gap[1])
         page.wait('view.selected && view.selected.gap')
@@ -185,7 +188,8 @@ class PageTest(unittest.TestCase):
         by_total = page.value(names)
         self.assertEqual(len(by_total), 20)
         page.click('#panel-kernels thead th:first-child button')
-        self.assertEqual(page.value("document.querySelector('#panel-kernels th').ariaSort"), 'ascending')
+        self.assertEqual(page.value("document.querySelector('#panel-kernels th').ariaSort"),
+                         'ascending')
         ascending = page.value(names)
         self.assertEqual(ascending, sorted(ascending))
         self.assertNotEqual(ascending, by_total)
@@ -195,7 +199,8 @@ class PageTest(unittest.TestCase):
         page.click('#panel-kernels input')
         page.type('kernel_2')
         self.assertTrue(all('kernel_2' in name for name in page.value(names)))
-        self.assertIn(' of ', page.value("document.querySelector('#panel-kernels .table-tools span').textContent"))
+        self.assertIn(' of ', page.value(
+            "document.querySelector('#panel-kernels .table-tools span').textContent"))
         page.click('#tab-gaps')
         self.assertTrue(page.value("byId('panel-gaps').classList.contains('open')"))
         self.quiet(page)
@@ -221,11 +226,14 @@ class PageTest(unittest.TestCase):
         self.assertTrue(page.value("byId('keys').open"))
         page.click('#keys-close')
         self.assertFalse(page.value("byId('keys').open"))
-        self.assertEqual(page.value('''[...document.querySelectorAll('button, input, canvas, a')].filter(
-            e => !(e.getAttribute('aria-label') || e.textContent.trim())).map(e => e.outerHTML)'''), [])
-        self.assertEqual(page.value('''[...document.querySelectorAll('[aria-labelledby], [aria-controls], '
-            + '[aria-describedby]')].flatMap(e => ['aria-labelledby', 'aria-controls', 'aria-describedby']
-            .map(a => e.getAttribute(a))).filter(id => id && !byId(id))'''), [])
+        self.assertEqual(page.value('''
+            [...document.querySelectorAll('button, input, canvas, a')].filter(
+                e => !(e.getAttribute('aria-label') || e.textContent.trim())).map(
+                e => e.outerHTML)'''), [])
+        self.assertEqual(page.value('''
+            ['aria-labelledby', 'aria-controls', 'aria-describedby'].flatMap(
+                a => [...document.querySelectorAll(`[${a}]`)].map(e => e.getAttribute(a))).filter(
+                id => !byId(id))'''), [])
         # Tab reaches the time line, where the arrows move it.
         page.value("byId('zoom-all').focus()")
         page.call('Input.dispatchKeyEvent', type='keyDown', key='Tab', code='Tab',
@@ -278,7 +286,8 @@ class PageTest(unittest.TestCase):
               f'drawn in {frame:.1f} ms', flush=True)
         # The rows are really drawn: many pixels that are not the panel's.
         self.assertGreater(page.value('''(() => {
-            const c = byId('canvas'), d = c.getContext('2d').getImageData(200, 60, c.width - 220, c.height - 80).data;
+            const c = byId('canvas'), g = c.getContext('2d');
+            const d = g.getImageData(200, 60, c.width - 220, c.height - 80).data;
             let other = 0;
             for (let i = 0; i < d.length; i += 4) other += d[i] !== d[0] || d[i + 1] !== d[1];
             return other / (d.length / 4);

@@ -1,6 +1,7 @@
 // report.html: what is in the file, before any browser opens it.
 #include "collector/writers/html.h"
 
+#include "collector/cli/report.h"
 #include "collector/writers/html_choice.h"
 #include "collector/writers/html_text.h"
 #include "gtest/gtest.h"
@@ -176,6 +177,33 @@ TEST(Html, WithoutDataItSaysWhy) {
   EXPECT_EQ(data.at("manifest").at("gpu").at("reason"), "no driver library in the process");
   const std::string text = Between(Page(GoldenCycle("host_only")), "<pre>", "</pre>");
   EXPECT_NE(text.find("HOST ONLY"), std::string::npos);
+}
+
+int Report(std::vector<std::string> words) {
+  words.insert(words.begin(), "report");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return cli::ReportMain(static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(ReportPage, IsWrittenOnceAndForOneSession) {
+  Folder folder;
+  const auto chrome = writers::MakeWriter("chrome")->Write(
+      GoldenCycle("train"), {folder.path(), folder.path(), "stem.0", {}});
+  ASSERT_TRUE(chrome.ok);
+  const std::string trace = chrome.files[0].path, page = folder / "x.html";
+  EXPECT_EQ(Report({trace, "--html", page}), 0);
+  const std::string written = ReadFile(page);
+  EXPECT_EQ(written.substr(0, 15), "<!doctype html>");
+  EXPECT_EQ(Data(written).at("summary").at("steps").at("count"), 2);
+  EXPECT_EQ(Report({trace, "--html", page}), 2);
+  EXPECT_EQ(ReadFile(page), written);
+  EXPECT_EQ(Report({trace, trace, "--html", folder / "y.html"}), 2);
+  EXPECT_EQ(Report({folder / "absent", "--html", folder / "y.html"}), 3);
+  std::filesystem::create_directories(folder / "run/sessions/a");
+  std::filesystem::create_directories(folder / "run/sessions/b");
+  EXPECT_EQ(Report({folder / "run", "--html", folder / "y.html"}), 2);
+  EXPECT_FALSE(std::filesystem::exists(folder / "y.html"));
 }
 
 TEST(LongestChoice, TakesTheLongestAndSharesTheBorder) {

@@ -1,0 +1,64 @@
+#include "collector/cli/report_page.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "collector/cli/arguments.h"
+#include "collector/cli/convert_output.h"
+#include "collector/cli/convert_source.h"
+
+namespace stepagent::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kProblems = 1, kUnreadable = 3;
+
+bool IsFolder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+// The only session of OUT's latest run, or of a run; anything else stays what it is.
+std::string SessionOf(const std::string& given, std::string* why) {
+  fs::path path(given);
+  if (IsFolder(path / "latest")) path /= "latest";
+  if (!IsFolder(path / "sessions")) return path.string();
+  std::vector<std::string> sessions;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path / "sessions", error)) {
+    if (IsFolder(entry.path())) sessions.push_back(entry.path().string());
+  }
+  if (sessions.size() == 1) return sessions.front();
+  *why = given + " holds " + std::to_string(sessions.size()) +
+         " sessions, a page shows one: name it (" + (path / "sessions").string() + "/...)";
+  return {};
+}
+
+void Say(const std::string& line) { std::fprintf(stderr, "stepagent: report: %s\n", line.c_str()); }
+
+}  // namespace
+
+int WriteReportPage(const std::string& path, const std::string& out) {
+  std::error_code error;
+  if (!IsFolder(out) && fs::exists(fs::symlink_status(out, error))) {
+    return FailUsage("report: --html " + out + " exists already; nothing is replaced");
+  }
+  std::string why;
+  const std::string session = SessionOf(path, &why);
+  if (!why.empty()) return FailUsage("report: " + why);
+  ConvertOutput output("html", out);
+  const ConvertReport report =
+      ReadForConvert(session, [&](model::Cycle cycle) { output.Take(std::move(cycle)); });
+  output.Finish();
+  for (const std::string& file : output.files()) std::printf("%s\n", file.c_str());
+  for (const std::string& line : report.problems) Say(line);
+  for (const std::string& line : {report.error, output.error()}) {
+    if (!line.empty()) Say(line);
+  }
+  if (!report.error.empty()) return kUnreadable;
+  return report.problems.empty() && output.error().empty() ? 0 : kProblems;
+}
+
+}  // namespace stepagent::cli
