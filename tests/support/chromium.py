@@ -18,11 +18,12 @@ import time
 LIMIT_S = 90  # of one answer: machines with neighbours start a browser slowly
 PROGRAMS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
 # It must ask nobody: no component updates, no first-run pages, no name but this machine's.
-ARGUMENTS = ['--headless=new', '--no-first-run', '--disable-background-networking', '--disable-sync',
-             '--disable-component-update', '--disable-default-apps', '--disable-extensions',
-             '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars', '--mute-audio',
-             '--remote-debugging-pipe', '--window-size=1440,900',
-             '--host-resolver-rules=MAP * ~NOTFOUND']
+ARGUMENTS = [
+    '--headless=new', '--no-first-run', '--disable-background-networking', '--disable-sync',
+    '--disable-component-update', '--disable-default-apps', '--disable-extensions', '--disable-gpu',
+    '--disable-dev-shm-usage', '--enable-features=NetworkServiceInProcess2', '--hide-scrollbars',
+    '--mute-audio', '--remote-debugging-pipe', '--window-size=1440,900',
+    '--host-resolver-rules=MAP * ~NOTFOUND']
 
 
 class Browser:
@@ -53,7 +54,7 @@ class Browser:
     def __exit__(self, *_):
         try:
             self.call('Browser.close')
-        except (OSError, RuntimeError):
+        except OSError:
             pass
         try:
             self.process.wait(timeout=20)
@@ -65,13 +66,13 @@ class Browser:
         self.log.close()
         self.home.cleanup()
 
-    def call(self, method, session=None, **params):
+    def call(self, method, session=None, limit_s=LIMIT_S, **params):
         self.last_id += 1
         message = {'id': self.last_id, 'method': method, 'params': params}
         if session:
             message['sessionId'] = session
         os.write(self.to_browser, json.dumps(message).encode() + b'\0')
-        until = time.monotonic() + LIMIT_S
+        until = time.monotonic() + limit_s
         while True:
             answer = self.receive(until)
             if answer.get('id') == self.last_id:
@@ -84,12 +85,13 @@ class Browser:
 
     def receive(self, until):
         while b'\0' not in self.pending:
-            ready, _, _ = select.select([self.from_browser], [], [], max(0, until - time.monotonic()))
+            left_s = max(0, until - time.monotonic())
+            ready, _, _ = select.select([self.from_browser], [], [], left_s)
             if not ready:
-                raise RuntimeError(f'chromium: no answer in {LIMIT_S} s: {self.log_tail()}')
+                raise TimeoutError(f'chromium: no answer in time: {self.log_tail()}')
             got = os.read(self.from_browser, 1 << 20)
             if not got:
-                raise RuntimeError(f'chromium ended: {self.log_tail()}')
+                raise ConnectionError(f'chromium ended: {self.log_tail()}')
             self.pending += got
         message, self.pending = self.pending.split(b'\0', 1)
         return json.loads(message)
@@ -108,8 +110,9 @@ class Page:
 
     def __init__(self, browser, url, dark, width, height, script):
         self.browser = browser
-        target = browser.call('Target.createTarget', url='about:blank')['targetId']
-        self.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+        self.target = browser.call('Target.createTarget', url='about:blank')['targetId']
+        attached = browser.call('Target.attachToTarget', targetId=self.target, flatten=True)
+        self.session = attached['sessionId']
         for domain in ('Page', 'Runtime', 'Network', 'Log'):
             self.call(domain + '.enable')
         self.size(width, height)
@@ -118,11 +121,18 @@ class Page:
             self.call('Emulation.setScriptExecutionDisabled', value=True)
         browser.events.clear()
         begun = time.monotonic()
-        self.call('Page.navigate', url=url)
         self.url = url
+        try:
+            self.call('Page.navigate', url=url, limit_s=30)
+        except TimeoutError:  # a helper process of its own died under it: the next one serves
+            begun = time.monotonic()
+            self.call('Page.navigate', url=url)
         if script:
             self.wait("document.documentElement?.dataset.ready === 'yes'")
         self.load_s = time.monotonic() - begun
+
+    def close(self):
+        self.browser.call('Target.closeTarget', targetId=self.target)
 
     def call(self, method, **params):
         return self.browser.call(method, self.session, **params)
@@ -198,7 +208,8 @@ class Page:
             file.write(base64.b64decode(result['data']))
 
     def pdf(self, path):
-        result = self.call('Page.printToPDF', printBackground=True, paperWidth=8.27, paperHeight=11.69)
+        result = self.call('Page.printToPDF', printBackground=True, paperWidth=8.27,
+                           paperHeight=11.69)
         with open(path, 'wb') as file:
             file.write(base64.b64decode(result['data']))
 

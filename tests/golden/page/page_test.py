@@ -29,8 +29,9 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(cls.browser.__exit__)
 
     def open(self, name, **how):
-        self.page = self.browser.open(f'file://{self.folder.name}/{name}/report.html', **how)
-        return self.page
+        page = self.browser.open(f'file://{self.folder.name}/{name}/report.html', **how)
+        self.addCleanup(page.close)
+        return page
 
     def quiet(self, page):
         self.assertEqual(page.problems(), [])
@@ -49,6 +50,7 @@ class PageTest(unittest.TestCase):
                 page.drawn()
                 self.quiet(page)
                 self.assertGreater(page.value("document.querySelectorAll('.reading').length"), 0)
+                self.doCleanups()
 
     def test_names_are_text(self):
         page = self.open('attack')
