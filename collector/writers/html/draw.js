@@ -101,7 +101,7 @@ function drawPixel(g, row, from, to, pixel, y, height) {
     const hits = row.matches[to] - row.matches[from];
     if (hits > 0)
       while (row.matches[shown + 1] === row.matches[from]) ++shown;
-    g.globalAlpha = hits > 0 ? 1 : 0.12;
+    g.globalAlpha = hits > 0 ? 1 : 0.28;
   } else {
     g.globalAlpha = 0.35 + 0.65 * share;
   }
@@ -116,7 +116,7 @@ function drawItem(g, row, at, x, y, width, height) {
   const left = Math.round(Math.max(x, view.labels - 4));
   const right = Math.max(Math.round(Math.min(x + width, view.width + 4)), left + 1);
   const isMatch = !row.matches || row.matches[at + 1] > row.matches[at];
-  g.globalAlpha = isMatch ? 1 : 0.16;
+  g.globalAlpha = isMatch ? 1 : 0.3;
   g.fillStyle = color;
   const shown = right - left - (width > 5 ? 1 : 0);  // a hair to tell wide neighbours apart
   g.fillRect(left, y, shown, height);
@@ -129,7 +129,7 @@ function drawItem(g, row, at, x, y, width, height) {
 
 function drawRun(g, row, run, y) {
   const perPixel = nsPerPixel(), height = row.height - 2, first = upperBound(run.ends, view.from);
-  const last = upperBound(run.begins, view.to), most = row.matches ? 0.12 : 0.7;
+  const last = upperBound(run.begins, view.to), most = row.matches ? 0.2 : 0.7;
   g.fillStyle = bundleColor(run.kind);
   if ((last - first) * 3 > view.width) {
     for (let x = view.labels; x < view.width; ++x) {
