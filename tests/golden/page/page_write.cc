@@ -72,22 +72,20 @@ Cycle Many() {
   return m.Finish();
 }
 
-// If any of it were read as HTML or script, `window.hit` would be set.
+// The slow loader with other names. If any were read as HTML or script, `window.hit` would be set.
 Cycle Attack() {
   const std::string attack =
       "</script><img src=x onerror=\"window.hit=1\"><script>window.hit=2</script><!-- '\"`${1}";
-  CycleMaker m;
-  m.AddDevice(0);
-  m.cycle.session.exe = m.cycle.session.title = m.cycle.session.host = attack;
-  m.cycle.session.labels = {{attack, attack}};
-  m.cycle.devices[0].name = attack;
-  m.cycle.notes.push_back({attack, attack});
-  const uint32_t thread = m.Thread(4242, attack);
-  m.Step(0, 1000, 9'000'000, thread);
-  m.Range(attack, thread, 1100, 8'000'000, attack);
-  const int32_t call = m.Call(attack, CallClass::kLaunch, thread, 8'100'000, 8'200'000, 1);
-  m.Kernel(m.Shape(attack), m.Lane(0, 1, 7), 8'300'000, 8'900'000, call);
-  return m.Finish();
+  Cycle cycle = SlowLoader();
+  for (std::string& text : cycle.strings) {
+    if (!text.empty()) text = attack + text;
+  }
+  for (stepagent::model::Thread& thread : cycle.threads) thread.name = attack;
+  cycle.session.exe = cycle.session.title = cycle.session.host = attack;
+  cycle.session.labels = {{attack, attack}};
+  cycle.devices[0].name = attack;
+  cycle.notes.push_back({attack, attack});
+  return cycle;
 }
 
 bool Write(const std::string& out, std::string_view name, const Cycle& cycle,
