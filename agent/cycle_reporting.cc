@@ -7,6 +7,7 @@
 #include "agent/core/ring_registry.h"
 #include "agent/nvtx/nvtx_entry.h"
 #include "agent/phase_controller.h"
+#include "agent/unwind/stack_capture.h"
 
 namespace stepagent::agent {
 namespace {
@@ -34,6 +35,7 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
   DescribeGpu(&report);
   DescribeKinds(&report);
   NoteOtherKinds(&report);
+  if (options_.native_stacks) DescribeStacks(&report);
   const cupti::BackendCounters counters = backend_->counters();
   if (counters.records_odd_length > odd_lengths_before_) {
     report.gpu.notes.push_back(
@@ -48,7 +50,8 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
   report.cost.arm_wait_ns = gate_->arm_wait_ns() - arm_wait_before_;
   report.cost.arm_ns = arm_ns_;
   report.cost.drain_cpu_ns = ThreadCpuNs() - cpu_before_ns_;
-  report.cost.host_bytes = core::RingRegistry::bytes() + counters.buffer_bytes;
+  report.cost.host_bytes =
+      core::RingRegistry::bytes() + counters.buffer_bytes + unwind::StackCapture::table().bytes();
   report.foreign_buffers = counters.foreign_buffers;
   report.truncated_names = core::NameTable::truncated();
   report.overlapping_steps = gate_->snapshot().overlapping;
@@ -135,6 +138,27 @@ void PhaseController::NoteOtherKinds(drain::CycleReportData* report) {
   if (text.empty()) return;
   report->gpu.notes.push_back(
       {"other_kinds", "CUPTI also delivered records that were not asked for here: " + text});
+}
+
+void PhaseController::DescribeStacks(drain::CycleReportData* report) {
+  std::vector<GpuState::Note>& notes = report->gpu.notes;
+  if (!stacks_problem_.empty()) {
+    notes.push_back({"stacks_unavailable", "launches have no stacks: " + stacks_problem_});
+    return;
+  }
+  const uint64_t full = unwind::StackCapture::table().overflowed() - stacks_full_before_;
+  if (full != 0) {
+    notes.push_back({"stack_table_full", std::to_string(full) +
+                                             " launches came from places beyond the table of "
+                                             "stacks: they are under (stack table full)"});
+  }
+  const uint64_t not_taken = unwind::StackCapture::not_taken() - stacks_not_taken_before_;
+  if (not_taken != 0) {
+    notes.push_back(
+        {"stacks_not_taken", std::to_string(not_taken) +
+                                 " launches have no stack: made in a signal handler "
+                                 "that interrupted a walk, or nothing could be walked"});
+  }
 }
 
 void PhaseController::NoteResult(const drain::CycleReportData& report) {

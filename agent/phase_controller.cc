@@ -5,6 +5,7 @@
 #include "agent/core/clock.h"
 #include "agent/cupti/driver.h"
 #include "agent/guard/log.h"
+#include "agent/unwind/stack_capture.h"
 #include "proto/settings.h"
 
 namespace stepagent::agent {
@@ -85,13 +86,25 @@ void PhaseController::ArmLocked(bool inside_injection) {
   cupti::ArmRequest request;
   request.activities = options_.activities;
   request.graph_nodes = options_.graph_nodes;
-  request.native_stacks = options_.native_stacks;
+  request.native_stacks = options_.native_stacks && PrepareStacks();
   request.inside_injection = inside_injection;
   backend_->Arm(request);
   arm_ns_ = HostClock::MonotonicNs() - begin;
   const uint64_t now = HostClock::Ticks();
   gate_->SetArmed(backend_->IsArmed(), now);
   armed_at_ticks_ = backend_->IsArmed() ? now : 0;
+}
+
+// Nothing of libunwind is in the process before the first cycle that wants stacks.
+bool PhaseController::PrepareStacks() {
+  const std::string why = unwind::StackCapture::Prepare();
+  if (!why.empty() && why != stacks_problem_) {
+    guard::Log(proto::LogLevel::kWarn, "launches are recorded without their stacks: " + why);
+  }
+  stacks_problem_ = why;
+  if (!why.empty()) return false;
+  backend_->SetStackSource(&unwind::StackCapture::Take);
+  return true;
 }
 
 void PhaseController::ArmIfWanted(const core::StepGate::Snapshot& gate) {
@@ -150,13 +163,15 @@ void PhaseController::BeginCycle(uint32_t cycle) {
   callbacks_before_ = counters.callbacks;
   arm_wait_before_ = gate_->arm_wait_ns();
   cpu_before_ns_ = ThreadCpuNs();
+  stacks_full_before_ = unwind::StackCapture::table().overflowed();
+  stacks_not_taken_before_ = unwind::StackCapture::not_taken();
   drainer_->SetCycle(cycle);
   MutexLock lock(&arm_mutex_);
   TakeClockSample();
 }
 
-// Device stamps are in CUPTI's clock. That is CLOCK_REALTIME on most machines, not on all (WSL), and
-// without the library there is nothing to map.
+// Device stamps are in CUPTI's clock. That is CLOCK_REALTIME on most machines, not on all (WSL),
+// and without the library there is nothing to map.
 void PhaseController::TakeClockSample() {
   if (backend_->DeviceClockNs() == 0) return;
   const auto device_clock = [](void* backend) {
@@ -218,7 +233,8 @@ void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t
 void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   if (closing_.empty()) return;
   ClosingCycle& front = closing_.front();
-  // The drain looks at rings before it takes events: the window's last calls come with the next round.
+  // The drain looks at rings before it takes events: the window's last calls come with the next
+  // round.
   if (front.is_fresh) {
     front.is_fresh = false;
     return;
@@ -309,8 +325,8 @@ void PhaseController::ReleaseIfIdle(const core::StepGate::Snapshot& gate) {
   const uint64_t steps = gate.steps_until_collecting;
   const bool never = steps == UINT64_MAX;
   const uint64_t base = HostClock::Ticks();
-  const double step_ns = static_cast<double>(HostClock::ToNs(base + gate.median_step_ticks) -
-                                             HostClock::ToNs(base));
+  const double step_ns =
+      static_cast<double>(HostClock::ToNs(base + gate.median_step_ticks) - HostClock::ToNs(base));
   if (!never && static_cast<double>(steps) * step_ns < static_cast<double>(kReleaseAfterNs)) return;
   MutexLock lock(&arm_mutex_);
   backend_->Release();

@@ -77,6 +77,7 @@ class PhaseController {
   void LookForCuda();
   void ArmIfWanted(const core::StepGate::Snapshot& gate);
   void ArmLocked(bool inside_injection);
+  [[nodiscard]] bool PrepareStacks();  // (m) held
   void EmitArmed();
   void TakeClockSample();  // (m) held
   void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
@@ -94,6 +95,7 @@ class PhaseController {
   void DescribeGpu(drain::CycleReportData* report);
   void DescribeKinds(drain::CycleReportData* report);
   void NoteOtherKinds(drain::CycleReportData* report);
+  void DescribeStacks(drain::CycleReportData* report);
   void NoteResult(const drain::CycleReportData& report);
 
   core::StepGate* const gate_;
@@ -120,6 +122,8 @@ class PhaseController {
   bool recording_ = false;           // between warmup begin and window end
   bool cancelled_ = false;
   std::atomic<bool> has_cuda_{false};
+  std::string stacks_problem_;       // (m) why none are taken; "" none
+  uint64_t stacks_full_before_ = 0, stacks_not_taken_before_ = 0;
   std::string limit_reason_;
   std::string last_error_;
 };

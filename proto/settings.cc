@@ -70,9 +70,8 @@ bool Graph(std::string_view value, Settings* settings, std::string* why) {
 }
 
 bool Stacks(std::string_view value, Settings* settings, std::string* why) {
-  if (value == "native") return Fail(why, "'native' comes in a later version");
-  if (value != "none") return Fail(why, "not known");
-  settings->native_stacks = false;
+  if (value != "none" && value != "native") return Fail(why, "not known");
+  settings->native_stacks = value == "native";
   return true;
 }
 
@@ -152,7 +151,9 @@ const std::vector<SettingRow>* MakeRows() {
        Graph,
        [](S s) { return std::string(s.graph == GraphLevel::kGraph ? "graph" : "node"); }},
       {{"--stacks", nullptr, "STEPAGENT_STACKS", "KIND", "none",
-        "none (native: in a later version)", "Call stacks at each launch.", false},
+        "none, native",
+        "Call stacks at each launch, for folded and pprof (native: C and C++ frames, by libunwind).",
+        false},
        Stacks,
        [](S s) { return std::string(s.native_stacks ? "native" : "none"); }},
       {{"--label", nullptr, "STEPAGENT_LABELS", "K=V", "none",

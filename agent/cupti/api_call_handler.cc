@@ -127,6 +127,8 @@ void AppendCall(const Cell& cell, uint32_t domain, const CUpti_CallbackData& cal
   const int32_t result = ReturnValue(call);
   uint32_t flags = result != 0 ? core::kCallFailed : 0;
   if ((cell.flags.load(std::memory_order_relaxed) & kCaptured) != 0) flags |= core::kCallCaptured;
+  // Before the record is begun: it takes long, and a handler that interrupts it may append its own.
+  const uint32_t stack = StackOf(site.call_class);
   core::Append(RecordKind::kCall, site.call_class, [&](core::Record* record) noexcept {
     record->begin_ticks = cell.begin_ticks;
     record->end_ticks = end_ticks;
@@ -136,7 +138,7 @@ void AppendCall(const Cell& cell, uint32_t domain, const CUpti_CallbackData& cal
     record->category = flags;  // a call's flags travel here
     record->color = 0;
     record->return_value = result;
-    record->stack = StackOf(site.call_class);
+    record->stack = stack;
     record->cbid = cell.cbid;
   });
 }

@@ -32,6 +32,8 @@ bool BackendImpl::CudaIsMapped() const {
 void BackendImpl::Arm(const ArmRequest& request) {
   if (IsArmed() && request.activities == request_.activities &&
       request.graph_nodes == request_.graph_nodes) {
+    request_.native_stacks = request.native_stacks;
+    ApiCallHandler::SetStackSource(request_.native_stacks ? stack_source_ : nullptr);
     EnableCallbacks();
     return;
   }

@@ -9,6 +9,7 @@
 #include "agent/drain/device_rows.h"
 #include "agent/drain/gate_rows.h"
 #include "agent/drain/message_writer.h"
+#include "agent/drain/stack_rows.h"
 #include "proto/limits.h"
 
 namespace stepagent::drain {
@@ -58,6 +59,7 @@ struct BatchBuilder::Columns {
   RecordColumns records;
   GateRows gate;
   DeviceRows devices;
+  StackRows stacks;
   Dictionary<1> thread_index;
   std::vector<ThreadRow> threads;
   std::vector<std::string> notes, reports;  // encoded messages
@@ -149,6 +151,7 @@ void BatchBuilder::Columns::Clear() {
   records.Clear();
   gate.Clear();
   devices.Clear();
+  stacks.Clear();
   thread_index.Clear();
   threads.clear();
   notes.clear();
@@ -175,6 +178,12 @@ void BatchBuilder::AddRecord(uint32_t thread_index, const core::Record& record) 
   c.UseName(record.name);
   if (record.kind == core::RecordKind::kCall) {
     c.records.calls.Add(thread_index, record);
+    if (record.stack != 0) {
+      c.stacks.Use(record.stack, [&c](core::NameId path) {
+        c.UseName(path);
+        return path;
+      });
+    }
     ++c.content.records[ActivityOfCall(record.call_class)];
   } else {
     c.UseName(record.domain);
@@ -182,6 +191,8 @@ void BatchBuilder::AddRecord(uint32_t thread_index, const core::Record& record) 
     ++c.content.records[kNvtx];
   }
 }
+
+void BatchBuilder::WatchUnloads() { columns_->stacks.WatchUnloads(); }
 
 void BatchBuilder::AddGateEvent(const core::GateEvent& event) { columns_->gate.Add(event); }
 
@@ -257,7 +268,7 @@ bool BatchBuilder::empty() const {
 size_t BatchBuilder::approximate_bytes() const {
   const Columns& c = *columns_;
   size_t bytes = c.records.bytes() + c.gate.bytes() + c.name_bytes + c.threads.size() * 24 +
-                 c.devices.bytes() + 512;
+                 c.devices.bytes() + c.stacks.bytes() + 512;
   for (const auto* messages : {&c.notes, &c.reports}) {
     for (const std::string& message : *messages) bytes += message.size() + 6;
   }
@@ -290,6 +301,7 @@ std::string BatchBuilder::Finish(uint64_t sequence, int64_t host_ns, uint32_t cy
     batch.add_message(wire::Batch::cycle_reports, report);
   }
   c.records.WriteMemories(&batch);
+  c.stacks.Write(&batch);
   c.Clear();
   return bytes;
 }

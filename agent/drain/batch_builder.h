@@ -59,6 +59,8 @@ class BatchBuilder : public core::ActivitySink {
   // Repeated calls are free.
   void AddThread(uint32_t index, uint32_t tid, std::string_view name);
   void AddRecord(uint32_t thread_index, const core::Record& record);
+  // Every round: stacks taken after a library was unloaded are not those taken before.
+  void WatchUnloads();
   void AddGateEvent(const core::GateEvent& event);
   void AddClockSample(const core::HostClock::Sample& sample);
   void AddNote(uint32_t cycle, std::string_view code, std::string_view text);

@@ -269,6 +269,7 @@ uint64_t Drainer::RunOnce(uint64_t now_ns, bool decode) {
   Impl& d = *impl_;
   d.now_ns = now_ns;
   d.TakeLosses();
+  d.builder.WatchUnloads();
   uint64_t taken = d.TakeRings();
   if (d.saw_retired) {
     d.saw_retired = false;

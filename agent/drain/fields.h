@@ -53,10 +53,11 @@ namespace stepagent::drain::wire {
     X(device_start_delta, 4) X(duration_ns, 5)
 #define STEPAGENT_FIELDS_Memories(X) X(count, 1) X(operation, 2) X(memory_kind, 3) X(address, 4) \
     X(bytes, 5) X(device_stamp_delta, 6) X(device, 7) X(correlation_delta, 8)
-#define STEPAGENT_FIELDS_Stacks(X) X(id, 1) X(stack, 2)
-#define STEPAGENT_FIELDS_Stack(X) X(frames, 1)
+#define STEPAGENT_FIELDS_Stacks(X) X(id, 1) X(stack, 2) X(frames, 3) X(modules, 4)
+#define STEPAGENT_FIELDS_Stack(X) X(frames, 1) X(frame, 2) X(truncated, 3)
 #define STEPAGENT_FIELDS_Frame(X) X(kind, 1) X(address, 2) X(module, 3) X(name, 4) X(line, 5) \
-    X(build_id, 6)
+    X(build_id, 6) X(file, 7)
+#define STEPAGENT_FIELDS_Module(X) X(path, 1) X(build_id, 2)
 #define STEPAGENT_FIELDS_ClockSamples(X) \
   X(host_ns, 1) X(real_ns, 2) X(bracket_ns, 3) X(suspended_ms, 4)
 #define STEPAGENT_FIELDS_LossReport(X) X(kinds, 1)
@@ -109,8 +110,8 @@ namespace stepagent::drain::wire {
 
 #define STEPAGENT_MESSAGES(M) M(Identity) M(Batch) M(Strings) M(Threads) M(Steps) M(CycleEvent) \
     M(Calls) M(Shapes) M(Lanes) M(Kernels) M(Memcpys) M(Memsets) M(Syncs) M(GraphLaunches) \
-    M(Ranges) M(Overheads) M(Memories) M(Stacks) M(Stack) M(Frame) M(ClockSamples) M(LossReport) \
-    M(KindLoss) M(Device) M(Context) M(Stream) M(Note) M(CycleReport) M(GpuStatus) M(KindStatus) \
+    M(Ranges) M(Overheads) M(Memories) M(Stacks) M(Stack) M(Frame) M(Module) M(ClockSamples) \
+    M(LossReport) M(KindLoss) M(Device) M(Context) M(Stream) M(Note) M(CycleReport) M(GpuStatus) M(KindStatus) \
     M(Cost) M(AllSteps) M(NameCount) M(Hello) M(ClockInfo) M(Schedule) M(Welcome) M(Written) \
     M(Throttle) M(Goodbye) M(ControlRequest) M(ControlAnswer) M(AgentStatus)
 

@@ -259,7 +259,8 @@ TEST(Words, AreCheckedByName) {
   EXPECT_EQ(WhyOf("--formats", "chrome,chrome"), "'chrome' is given twice");
   EXPECT_EQ(WhyOf("--formats", "json"), "'json' is not known");
   EXPECT_EQ(WhyOf("--formats", "chrome,perfetto,sqlite,html,folded,pprof"), "accepted");
-  EXPECT_EQ(WhyOf("--stacks", "native"), "'native' comes in a later version");
+  EXPECT_EQ(WhyOf("--stacks", "native"), "accepted");
+  EXPECT_EQ(WhyOf("--stacks", "python"), "not known");
   EXPECT_EQ(WhyOf("--redact", "paths"), "'paths' comes in a later version");
   EXPECT_EQ(WhyOf("--step-extent", "Range"), "not known");
   EXPECT_EQ(WhyOf("--arm", "now"), "not known");
