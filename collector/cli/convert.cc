@@ -11,6 +11,7 @@
 #include "collector/cli/arguments.h"
 #include "collector/cli/convert_output.h"
 #include "collector/cli/convert_source.h"
+#include "collector/symbols/symbolize.h"
 #include "collector/writers/writer.h"
 
 namespace stepagent::cli {
@@ -24,8 +25,10 @@ void Say(const std::string& line) {
 
 int Convert(const std::string& in, const std::string& format, const std::string& out) {
   ConvertOutput output(format, out);
-  const ConvertReport report =
-      ReadForConvert(in, [&](model::Cycle cycle) { output.Take(std::move(cycle)); });
+  const ConvertReport report = ReadForConvert(in, [&](model::Cycle cycle) {
+    symbols::Symbolize(&cycle);
+    output.Take(std::move(cycle));
+  });
   output.Finish();
   for (const std::string& file : output.files()) std::printf("%s\n", file.c_str());
   for (const std::string& line : report.problems) Say(line);

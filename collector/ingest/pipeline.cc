@@ -7,6 +7,7 @@
 #include "collector/model/session_info.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
+#include "collector/symbols/symbolize.h"
 
 namespace stepagent::ingest {
 namespace {
@@ -272,6 +273,7 @@ void SessionPipeline::WriteOne(model::Cycle cycle) {
     cycle.notes.push_back({"raw_cut", std::to_string(raw_cut_bytes_) +
                                           " bytes after the last whole frame were cut off"});
   }
+  symbols::Symbolize(&cycle);
   RemoveLeftovers(cycle, place);
   const CycleOutput output = hooks_.write_cycle(cycle, place);
   Record(cycle, output);

@@ -5,6 +5,7 @@
 #include "batch.pb.h"
 
 #include "collector/model/decode_columns.h"
+#include "collector/model/stack_decoder.h"
 #include "proto/limits.h"
 
 namespace stepagent::model {
@@ -62,21 +63,7 @@ void Decoder::Declarations(const v1::Batch& batch) {
     dict_.DeclareThread(threads.index(i), i < threads.tid_size() ? threads.tid(i) : 0,
                         i < threads.name_size() ? threads.name(i) : std::string());
   }
-  const auto& stacks = batch.stacks();
-  for (int i = 0; i < std::min(stacks.id_size(), stacks.stack_size()); ++i) {
-    std::vector<Frame> frames;
-    for (const auto& f : stacks.stack(i).frames()) {
-      Frame frame;
-      frame.kind = f.kind() == v1::Frame::PYTHON ? Frame::Kind::kPython : Frame::Kind::kNative;
-      frame.module = dict_.String(f.module());
-      frame.name = dict_.String(f.name());
-      frame.address = f.address();
-      frame.line = f.line();
-      frame.build_id = f.build_id();
-      frames.push_back(std::move(frame));
-    }
-    dict_.DeclareStack(stacks.id(i), std::move(frames));
-  }
+  DeclareStacks(batch.stacks(), &dict_);
 }
 
 std::vector<uint32_t> Decoder::LanesOf(const v1::Lanes& l) {

@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint64_t kLargestShownStream = (uint64_t{1} << 31) - 1;
 constexpr uint32_t kFirstSmallStream = 1'000'000;
+// batch.proto Stacks: ids that say why there is no stack.
+constexpr uint32_t kStackTableFull = 1, kStackNotTaken = 2;
 
 // "" when the name is not a mangled one.
 std::string Demangle(const std::string& name) {
@@ -144,9 +146,23 @@ void Dictionary::DeclareStack(uint32_t wire_id, std::vector<Frame> frames) {
   stacks_.push_back(std::move(frames));
 }
 
-int32_t Dictionary::StackIndex(uint32_t wire_id) const {
+int32_t Dictionary::StackIndex(uint32_t wire_id) {
+  if (wire_id == kStackTableFull || wire_id == kStackNotTaken) {  // declared by nobody
+    if (!stack_of_.contains(wire_id)) {
+      Frame word;  // no code, a word on the stack as a whole
+      word.name = OwnText(wire_id == kStackTableFull ? "(stack table full)" : "(stack not taken)");
+      DeclareStack(wire_id, {word});
+    }
+  }
   const auto found = stack_of_.find(wire_id);
   return found == stack_of_.end() ? kNoIndex : found->second;
+}
+
+StringId Dictionary::OwnText(const std::string& text) {
+  if (text.empty()) return 0;
+  const auto [it, is_new] = own_texts_.try_emplace(text, 0);
+  if (is_new) it->second = Append(text);
+  return it->second;
 }
 
 }  // namespace stepagent::model

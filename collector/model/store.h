@@ -28,7 +28,10 @@ class Dictionary {
   [[nodiscard]] uint32_t LaneIndex(const Lane& lane);
   [[nodiscard]] uint32_t ShapeIndex(const Shape& shape);
   void DeclareStack(uint32_t wire_id, std::vector<Frame> frames);
-  [[nodiscard]] int32_t StackIndex(uint32_t wire_id) const;
+  [[nodiscard]] bool HasStack(uint32_t wire_id) const { return stack_of_.contains(wire_id); }
+  [[nodiscard]] int32_t StackIndex(uint32_t wire_id);
+  // A text that no agent declared.
+  [[nodiscard]] StringId OwnText(const std::string& text);
 
   [[nodiscard]] const std::vector<std::string>& strings() const { return strings_; }
   [[nodiscard]] const std::vector<Thread>& threads() const { return threads_; }
@@ -53,6 +56,7 @@ class Dictionary {
   std::vector<std::vector<Frame>> stacks_;
   std::unordered_map<uint32_t, int32_t> stack_of_;
   StringId unnamed_ = 0;
+  std::unordered_map<std::string, StringId> own_texts_;
   uint64_t bytes_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -21,8 +22,13 @@ namespace stepagent::writers {
 struct ProfileFrame {
   std::string name;
   const model::Frame* native = nullptr;  // where it is a frame of a stack
-  auto operator<=>(const ProfileFrame& other) const { return name <=> other.name; }
-  bool operator==(const ProfileFrame& other) const { return name == other.name; }
+  // Two calls in one function are two frames.
+  [[nodiscard]] auto Key() const {
+    return std::make_tuple(std::string_view(name), native == nullptr ? 0 : native->address,
+                           native == nullptr ? 0 : native->module);
+  }
+  auto operator<=>(const ProfileFrame& other) const { return Key() <=> other.Key(); }
+  bool operator==(const ProfileFrame& other) const { return Key() == other.Key(); }
 };
 struct ProfileKey {
   uint32_t path = 0;  // index into paths()

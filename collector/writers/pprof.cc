@@ -65,12 +65,13 @@ class PprofProfile {
   }
   uint64_t Mapping(const model::Frame& frame) {
     const std::string file = ValidUtf8(cycle_.Text(frame.module));
-    const auto [it, is_new] = mappings_.try_emplace({file, frame.build_id}, mappings_.size() + 1);
+    const std::string build_id = ValidUtf8(frame.build_id);
+    const auto [it, is_new] = mappings_.try_emplace({file, build_id}, mappings_.size() + 1);
     if (is_new) {
       const size_t mapping = tables_.Begin(kMapping);
       tables_.Uint(kId, it->second);
       tables_.Uint(kMappingFile, String(file));
-      tables_.Uint(kMappingBuildId, String(ValidUtf8(frame.build_id)));
+      tables_.Uint(kMappingBuildId, String(build_id));
       tables_.Uint(kMappingHasFunctions, 1);
       tables_.End(mapping);
     }
@@ -78,7 +79,7 @@ class PprofProfile {
   }
   uint64_t Location(const std::string& name, const model::Frame* native) {
     const uint64_t address = native == nullptr ? 0 : native->address;
-    const uint64_t mapping = native == nullptr ? 0 : Mapping(*native);
+    const uint64_t mapping = native == nullptr || native->module == 0 ? 0 : Mapping(*native);
     const auto [it, is_new] =
         locations_.try_emplace({name, address, mapping}, locations_.size() + 1);
     if (!is_new) return it->second;
