@@ -2,7 +2,7 @@
 
     run_bench.py [--quick | --small] [--only PART,…] [--json FILE]
 
-Parts: record encode instructions path read write idle scaling pressure steps. STEPAGENT_BUILD_DIR
+Parts: record encode stack instructions path read write idle scaling pressure steps. STEPAGENT_BUILD_DIR
 names the build folder. --small keeps the nine repetitions and makes the whole-path sizes smaller, for
 a machine that is shared. --quick is what continuous integration runs: a loss or an instruction count
 over budget fails, a time never does.
@@ -133,6 +133,10 @@ def part_record(results):
 def part_encode(results):
     env = dict(os.environ, LD_LIBRARY_PATH=harness.sim_path())
     google(results, 'encode_bench', env=env)
+
+
+def part_stack(results):
+    google(results, 'stack_bench')
 
 
 def part_instructions(results):
@@ -315,7 +319,7 @@ def machine():
             'load_before': os.getloadavg()[0]}
 
 
-PARTS = ('record', 'encode', 'instructions', 'path', 'read', 'write', 'idle', 'scaling', 'pressure',
+PARTS = ('record', 'encode', 'stack', 'instructions', 'path', 'read', 'write', 'idle', 'scaling', 'pressure',
          'steps')
 
 
