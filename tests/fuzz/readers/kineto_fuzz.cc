@@ -22,9 +22,7 @@ constexpr const char* kValid =
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
-  const std::string text = bytes > 0 && input[0] == 0xFF
-                               ? std::string(reinterpret_cast<const char*>(input), bytes)
-                               : stepagent::fuzz::Mutate(kValid, input, bytes);
+  const std::string text = stepagent::fuzz::Reading(kValid, input, bytes);
   const stepagent::fuzz::MemoryFile file(text);
   if (file.ok()) (void)stepagent::analysis::ReadKinetoFile(file.path());
   return 0;

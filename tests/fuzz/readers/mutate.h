@@ -43,13 +43,23 @@ inline std::string Mutate(std::string text, const uint8_t* input, size_t bytes) 
   return text;
 }
 
+// What a target reads: `valid` with edits; after a first byte of 0xFF the rest as it is, which is
+// how a corpus holds streams and files as they were recorded.
+inline std::string Reading(const std::string& valid, const uint8_t* input, size_t bytes) {
+  constexpr uint8_t kAsItIs = 0xFF;
+  if (bytes > 0 && input[0] == kAsItIs) {
+    return {reinterpret_cast<const char*>(input) + 1, bytes - 1};
+  }
+  return Mutate(valid, input, bytes);
+}
+
 // A file that lives in memory only, for readers that take a path.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& content) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
     std::snprintf(path_, sizeof path_, "/proc/self/fd/%d", fd_);
-    ok_ = fd_ >= 0 && pwrite(fd_, content.data(), content.size(), 0) ==
-                          static_cast<ssize_t>(content.size());
+    ok_ = fd_ >= 0 &&
+          pwrite(fd_, content.data(), content.size(), 0) == static_cast<ssize_t>(content.size());
   }
   ~MemoryFile() {
     if (fd_ >= 0) close(fd_);

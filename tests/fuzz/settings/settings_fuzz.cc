@@ -1,4 +1,5 @@
-// Schedule, step and number syntax: what is accepted prints itself in a form that is accepted again.
+// Schedule, step and number syntax: what is accepted prints itself in a form that is accepted
+// again.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -10,10 +11,18 @@ namespace {
 using stepagent::proto::ParseSchedule;
 using stepagent::proto::ParseStep;
 
-constexpr const char* kPieces[] = {"wait=",  "active=", "warmup=",   "repeat=", "skip_first=", ",",
-                                   "nvtx:",  "@",       "\\",        "*",       "nvtx-glob:", "1",
-                                   "0",      "99999999999999999999", "-",       "every:",     "ms",
-                                   "signal", "none",    "skip_first_wait=", "?", ".", "step", "="};
+constexpr const char* kPieces[] = {"wait=",       "active=",
+                                   "warmup=",     "repeat=",
+                                   "skip_first=", ",",
+                                   "nvtx:",       "@",
+                                   "\\",          "*",
+                                   "nvtx-glob:",  "1",
+                                   "0",           "99999999999999999999",
+                                   "-",           "every:",
+                                   "ms",          "signal",
+                                   "none",        "skip_first_wait=",
+                                   "?",           ".",
+                                   "step",        "="};
 constexpr size_t kPieceCount = sizeof kPieces / sizeof *kPieces;
 
 void Check(bool holds) {
@@ -24,7 +33,10 @@ void Check(bool holds) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
   std::string text;
-  for (size_t i = 0; i < bytes; ++i) {
+  // After a first byte of 0xFF the text as it is, else a piece or a letter for each byte.
+  const bool is_text = bytes > 0 && input[0] == 0xFF;
+  if (is_text) text.assign(reinterpret_cast<const char*>(input) + 1, bytes - 1);
+  for (size_t i = 0; i < bytes && !is_text; ++i) {
     if (input[i] < 0xE0) {
       text += kPieces[input[i] % kPieceCount];
     } else {

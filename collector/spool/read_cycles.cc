@@ -1,0 +1,59 @@
+// ReadCycles: a raw file into cycles, without a folder, a server or a writer.
+#include <algorithm>
+#include <memory>
+
+#include "batch.pb.h"
+#include "session.pb.h"
+
+#include "collector/ingest/run_table.h"
+#include "collector/model/builder.h"
+#include "collector/spool/raw_file.h"
+#include "collector/spool/recover.h"
+
+namespace stepagent::spool {
+
+std::string ReadCycles(const std::string& raw_path,
+                       const std::function<void(model::Cycle)>& on_cycle, RawReport* report) {
+  RawReader reader;
+  std::string error = reader.Open(raw_path);
+  if (!error.empty()) return error;
+  RawFrame frame;
+  std::unique_ptr<model::CycleBuilder> builder;
+  const int32_t folder_rank = ingest::RankInName(raw_path);
+  bool has_rank = true;
+  const auto give = [&](std::vector<model::Cycle> cycles) {
+    for (model::Cycle& cycle : cycles) {
+      if (!has_rank) cycle.session.rank = std::max(folder_rank, 0);
+      if (!has_rank) cycle.session.rank_source = "assigned";
+      on_cycle(std::move(cycle));
+    }
+  };
+  while (reader.Next(&frame)) {
+    ++report->frames;
+    const auto type = static_cast<proto::FrameType>(frame.header.type);
+    if (type == proto::FrameType::kHello) {
+      v1::Hello hello;
+      if (!hello.ParseFromString(frame.payload)) return raw_path + ": its Hello is not readable";
+      has_rank = hello.identity().rank() >= 0;
+      if (builder != nullptr) builder->Update(hello);
+      if (builder == nullptr) builder = std::make_unique<model::CycleBuilder>(hello);
+    } else if (type == proto::FrameType::kBatch && builder != nullptr) {
+      v1::Batch batch;
+      if (!batch.ParseFromString(frame.payload)) continue;
+      builder->Add(batch);
+      give(builder->TakeClosed());
+    } else if (type == proto::FrameType::kGoodbye && builder != nullptr) {
+      v1::Goodbye goodbye;
+      if (!goodbye.ParseFromString(frame.payload)) continue;
+      builder->Add(goodbye);
+      report->said_goodbye = true;
+    }
+  }
+  report->damaged_frames = reader.damaged_frames();
+  report->cut_bytes = reader.cut_bytes();
+  if (builder == nullptr) return raw_path + ": does not begin with a session's Hello";
+  give(builder->TakeRemaining());
+  return {};
+}
+
+}  // namespace stepagent::spool
