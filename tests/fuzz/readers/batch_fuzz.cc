@@ -37,6 +37,19 @@ void Build(const std::string& payload) {
   (void)builder.TakeRemaining();
 }
 
+// What is sent on is read as it was.
+void CheckSentOn(const stepagent::spool::RawFrame& frame) {
+  const auto type = static_cast<stepagent::proto::FrameType>(frame.header.type);
+  const std::string bytes =
+      stepagent::ingest::EncodeFrame(type, frame.payload, frame.header.sequence);
+  FrameReader reader;
+  stepagent::spool::RawFrame again;
+  reader.Feed(bytes.data(), bytes.size());
+  if (reader.Next(&again) != FrameReader::Result::kFrame || again.payload != frame.payload) {
+    std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
@@ -44,9 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
   static const std::string payload = valid.substr(valid.rfind("SAF1") + 24);
   if (bytes < 2) return 0;
   // The bytes of a batch, past the checksum that would refuse them.
-  Build(stepagent::fuzz::Mutate(payload, input + 1, bytes - 1));
+  Build(stepagent::fuzz::Reading(payload, input + 1, bytes - 1));
   // And the stream, in pieces.
-  const std::string stream = stepagent::fuzz::Mutate(valid, input + 1, bytes - 1);
+  const std::string stream = stepagent::fuzz::Reading(valid, input + 1, bytes - 1);
   const size_t piece = size_t{input[0]} * 7 + 1;
   FrameReader reader;
   stepagent::spool::RawFrame frame;
@@ -55,6 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
     while (reader.Next(&frame) == FrameReader::Result::kFrame) {
       if (frame.payload.size() > stepagent::proto::kMaxFrameBytes) std::abort();
       Build(frame.payload);
+      CheckSentOn(frame);
     }
   }
   return 0;
