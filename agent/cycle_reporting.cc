@@ -1,4 +1,5 @@
 // The report of a cycle: what only the agent knows, gathered when its tail is in.
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -72,13 +73,25 @@ void PhaseController::FillAllSteps(drain::CycleReportData* report) {
 }
 
 std::vector<drain::NameCountRow> TopRangeRows(uint32_t most) {
-  std::vector<nvtx::SeenRange> seen(most);
-  const uint32_t count = nvtx::TopRanges(seen.data(), most);
+  // Registered and plain strings of one text are counted apart: twice the room, then joined.
+  std::vector<nvtx::SeenRange> seen(size_t{2} * most);
+  const uint32_t count = nvtx::TopRanges(seen.data(), static_cast<uint32_t>(seen.size()));
   std::vector<drain::NameCountRow> rows;
   for (uint32_t i = 0; i < count; ++i) {
-    rows.push_back({std::string(core::NameTable::Text(seen[i].name)),
-                    std::string(core::NameTable::Text(seen[i].domain)), seen[i].count});
+    const std::string_view name = core::NameTable::Text(seen[i].name);
+    const std::string_view domain = core::NameTable::Text(seen[i].domain);
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const drain::NameCountRow& r) {
+      return r.name == name && r.domain == domain;
+    });
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), {std::string(name), std::string(domain)});
+    }
+    row->count += seen[i].count;
+    if (seen[i].is_registered) row->registered += seen[i].count;
   }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  if (rows.size() > most) rows.resize(most);
   return rows;
 }
 

@@ -125,6 +125,7 @@ std::string EncodeCycleReport(const CycleReportData& data) {
     PutBytes(&message, wire::NameCount::name, row.name);
     PutBytes(&message, wire::NameCount::domain, row.domain);
     PutUint(&message, wire::NameCount::count, row.count);
+    PutUint(&message, wire::NameCount::registered, row.registered);
   }
   PutUint(&report, tail_wait_ns, data.tail_wait_ns);
   PutUint(&report, launches_awaited_in_vain, data.launches_awaited_in_vain);

@@ -26,6 +26,7 @@ struct StepDurationRow {
 struct NameCountRow {
   std::string name, domain;
   uint64_t count = 0;
+  uint64_t registered = 0;  // of count: begun with a registered string
 };
 
 struct CycleReportData {

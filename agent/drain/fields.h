@@ -83,7 +83,7 @@ namespace stepagent::drain::wire {
 #define STEPAGENT_FIELDS_Cost(X) X(callback_ns, 1) X(callbacks, 2) X(arm_wait_ns, 3) X(arm_ns, 4) \
     X(drain_cpu_ns, 5) X(host_bytes, 6) X(device_flush_age_ns, 7) X(callback_ns_measured, 8)
 #define STEPAGENT_FIELDS_AllSteps(X) X(count, 1) X(index, 2) X(duration_ns, 3) X(collecting, 4)
-#define STEPAGENT_FIELDS_NameCount(X) X(name, 1) X(domain, 2) X(count, 3)
+#define STEPAGENT_FIELDS_NameCount(X) X(name, 1) X(domain, 2) X(count, 3) X(registered, 4)
 #define STEPAGENT_FIELDS_Hello(X) X(protocol, 1) X(protocol_min, 2) X(agent_version, 3) \
     X(identity, 4) X(pid, 5) X(ppid, 6) X(exe, 7) X(exe_path, 8) X(title, 9) X(argv, 10) \
     X(rank_source, 11) X(world_size, 12) X(local_rank, 13) X(cuda_visible_devices, 14) \

@@ -84,6 +84,7 @@ void PutStatus(Builder<wire::ControlAnswer>* answer, const AgentStatusData& data
     PutBytes(&range, wire::NameCount::name, row.name);
     PutBytes(&range, wire::NameCount::domain, row.domain);
     PutUint(&range, wire::NameCount::count, row.count);
+    PutUint(&range, wire::NameCount::registered, row.registered);
   }
   PutBool(&message, has_cuda, data.has_cuda);
   PutUint(&message, cycles_written, data.cycles_written);

@@ -20,6 +20,7 @@
 namespace stepagent::nvtx {
 
 struct PlainText {
+  static constexpr bool kIsRegistered = false;
   const char* text;
   [[nodiscard]] core::NameId Intern() const noexcept { return core::NameTable::InternText(text); }
   [[nodiscard]] bool MayMatch(const StepPattern& pattern) const noexcept {
@@ -31,6 +32,7 @@ struct PlainText {
 };
 
 struct WideText {
+  static constexpr bool kIsRegistered = false;
   const wchar_t* text;
   [[nodiscard]] core::NameId Intern() const noexcept { return core::NameTable::InternWide(text); }
   [[nodiscard]] bool MayMatch(const StepPattern&) const noexcept { return text != nullptr; }
@@ -40,6 +42,7 @@ struct WideText {
 };
 
 struct KnownText {
+  static constexpr bool kIsRegistered = true;
   core::NameId name;
   [[nodiscard]] core::NameId Intern() const noexcept { return name; }
   [[nodiscard]] bool MayMatch(const StepPattern& pattern) const noexcept {

@@ -92,7 +92,7 @@ template <typename Text, typename Style, typename BeginStep>
   NameId name = core::kNoName;
   const bool is_known = (bits & kBitRanges) != 0 || weight != 0;
   if (is_known) name = text.Intern();
-  if (weight != 0) CountSeen(domain, name, weight);
+  if (weight != 0) CountSeen(domain, name, Text::kIsRegistered && name != core::kNoName, weight);
   if (((bits & kBitStepSource) != 0 || !is_alive) && IsStep(text, name, domain, is_alive)) {
     begin_step();
     bits = Bits();  // the step may have begun a phase; its own range belongs to it

@@ -39,6 +39,7 @@ struct NvtxCounters {
 struct SeenRange {
   core::NameId name, domain;
   uint64_t count;
+  bool is_registered;  // begun with a handle of nvtxDomainRegisterString; counted apart
 };
 uint32_t TopRanges(SeenRange* out, uint32_t room) noexcept;
 // In a forked child before it revives.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kMaxProbes = 64;
 constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no key is 0
+constexpr uint64_t kRegistered = uint64_t{1} << 62;
 
 constexpr uint32_t kCountedSingly = 1024;
 
@@ -18,8 +19,8 @@ alignas(64) constinit std::atomic<uint64_t> total{0};
 
 uint32_t DistanceOf(uint32_t state) { return 32 + (state >> 16 & 63); }
 
-uint64_t KeyOf(core::NameId domain, core::NameId name) {
-  return kUsed | uint64_t{domain} << 32 | name;
+uint64_t KeyOf(core::NameId domain, core::NameId name, bool is_registered) {
+  return kUsed | (is_registered ? kRegistered : 0) | uint64_t{domain} << 32 | name;
 }
 uint32_t PlaceOf(uint64_t key) {
   return static_cast<uint32_t>(key * 0x9E3779B97F4A7C15U >> 48) % kSeenSlots;
@@ -27,9 +28,10 @@ uint32_t PlaceOf(uint64_t key) {
 
 }  // namespace
 
-void CountSeen(core::NameId domain, core::NameId name, uint32_t weight) noexcept {
+void CountSeen(core::NameId domain, core::NameId name, bool is_registered,
+               uint32_t weight) noexcept {
   total.fetch_add(weight, std::memory_order_relaxed);
-  const uint64_t key = KeyOf(domain, name);
+  const uint64_t key = KeyOf(domain, name, is_registered);
   uint32_t place = PlaceOf(key);
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe, place = (place + 1) % kSeenSlots) {
     SeenSlot& slot = g_storage.seen[place];
@@ -67,8 +69,9 @@ uint32_t TopSeen(SeenRange* out, uint32_t room) noexcept {
     const uint64_t key = g_storage.seen[i].key.load(std::memory_order_relaxed);
     if (key == 0) continue;
     const SeenRange range{static_cast<core::NameId>(key),
-                          static_cast<core::NameId>((key & ~kUsed) >> 32),
-                          g_storage.seen[i].count.load(std::memory_order_relaxed)};
+                          static_cast<core::NameId>((key & ~(kUsed | kRegistered)) >> 32),
+                          g_storage.seen[i].count.load(std::memory_order_relaxed),
+                          (key & kRegistered) != 0};
     if (used == room && (room == 0 || !more(range, out[room - 1]))) continue;
     if (used < room) ++used;
     SeenRange* at = std::upper_bound(out, out + used - 1, range, more);

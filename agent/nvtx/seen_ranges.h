@@ -19,7 +19,9 @@ namespace stepagent::nvtx {
 
 struct ThreadBlock;
 
-void CountSeen(core::NameId domain, core::NameId name, uint32_t weight) noexcept;
+// Registered and other strings of the same text are counted apart.
+void CountSeen(core::NameId domain, core::NameId name, bool is_registered,
+               uint32_t weight) noexcept;
 // The weight with which this begin is to be counted, and the distance to the next.
 [[nodiscard]] uint32_t NextSeenWeight(ThreadBlock* block) noexcept;
 [[nodiscard]] uint64_t SeenTotal() noexcept;

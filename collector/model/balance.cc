@@ -250,7 +250,7 @@ void FillReport(const v1::CycleReport& report, Cycle* cycle) {
     }
   }
   for (const auto& top : report.top_ranges()) {
-    cycle->top_ranges.push_back({top.name(), top.domain(), top.count()});
+    cycle->top_ranges.push_back({top.name(), top.domain(), top.count(), top.registered()});
   }
 }
 

@@ -219,6 +219,7 @@ struct AgentCost {             // measured by the agent; nullopt where not measu
 struct NameCount {
   std::string name, domain;
   uint64_t count = 0;
+  uint64_t registered = 0;  // of count: begun with a registered string
 };
 struct ScheduleSpec {
   uint64_t skip_first = 0, wait = 0, warmup = 0, active = 1, repeat = 0;

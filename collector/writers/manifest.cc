@@ -88,6 +88,18 @@ Json AllSteps(const model::AllSteps& all) {
   return {{"count", all.count}, {"each", each}};
 }
 
+// The most frequent ranges since the process's start, counted until a step matched.
+Json RangesSeen(const Cycle& cycle) {
+  Json out = Json::array();
+  for (const model::NameCount& range : cycle.top_ranges) {
+    out.push_back({{"name", Text(range.name)},
+                   {"domain", Text(range.domain)},
+                   {"count", range.count},
+                   {"registered", range.registered}});
+  }
+  return out;
+}
+
 // CUPTI's and CUDA's integers, 13000 for 13.0: null where none was found.
 Json Version(uint32_t version) { return version == 0 ? Json(nullptr) : Json(version); }
 
@@ -191,6 +203,7 @@ Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
           {"outside_steps", OutsideSteps(cycle)},
           {"overlapping_steps", cycle.overlapping_steps},
           {"all_steps", AllSteps(cycle.all_steps)},
+          {"ranges_seen", RangesSeen(cycle)},
           {"gpu", Gpu(cycle)},
           {"kinds", Kinds(cycle)},
           {"balance", Balance(cycle)},

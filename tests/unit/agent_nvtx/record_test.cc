@@ -258,6 +258,29 @@ TEST_F(NvtxTest, CountingGoesOnBySamplesThatAddUp) {
   EXPECT_NEAR(static_cast<double>(top[4].count), 1.0 * kRounds, 0.1 * kRounds);
 }
 
+TEST_F(NvtxTest, RegisteredStringsAreCountedApart) {
+  StepOn("never");
+  ArmActive(1);
+  const nvtxDomainHandle_t domain = nvtxDomainCreateA("D");
+  nvtxEventAttributes_t event = Ascii("same");
+  nvtxDomainRangePushEx(domain, &event);
+  nvtxDomainRangePop(domain);
+  event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  event.message.registered = nvtxDomainRegisterStringA(domain, "same");
+  for (int i = 0; i < 3; ++i) nvtxDomainRangePushEx(domain, &event);
+  for (int i = 0; i < 3; ++i) nvtxDomainRangePop(domain);
+  SeenRange top[4];
+  ASSERT_EQ(TopRanges(top, 4), 2U);
+  EXPECT_TRUE(top[0].is_registered);
+  EXPECT_EQ(top[0].count, 3U);
+  EXPECT_FALSE(top[1].is_registered);
+  EXPECT_EQ(top[1].count, 1U);
+  for (const SeenRange& row : {top[0], top[1]}) {
+    EXPECT_EQ(core::NameTable::Text(row.name), "same");
+    EXPECT_EQ(core::NameTable::Text(row.domain), "D");
+  }
+}
+
 TEST_F(NvtxTest, TopRangesAreSortedByCount) {
   StepOn("never");
   ArmActive(1);
