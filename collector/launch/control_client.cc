@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "proto/crc32c.h"
@@ -75,6 +77,16 @@ bool Connection::Open() {
   return CheckPeer();
 }
 
+// A process of a container that is looked at from outside has another number in there: the last one of
+// its NSpid line.
+bool IsCalledSo(pid_t pid, int64_t inside) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("NSpid:"))
+      return line.substr(line.find_last_of(" \t") + 1) == std::to_string(inside);
+  return false;
+}
+
 bool Connection::CheckPeer() {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -82,7 +94,7 @@ bool Connection::CheckPeer() {
     return Fail(std::string("peer credentials: ") + std::strerror(errno));
   if (geteuid() != 0 && peer.uid != geteuid() && peer.uid != 0)
     return Fail("the socket belongs to user " + std::to_string(peer.uid));
-  if (peer.pid != 0 && peer.pid != agent_.pid)
+  if (peer.pid != 0 && peer.pid != agent_.pid && !IsCalledSo(peer.pid, agent_.pid))
     return Fail("process " + std::to_string(peer.pid) + " answers in its name");
   return true;
 }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "collector/spool/recover.h"
 #include "nlohmann/json.hpp"
 
 namespace stepagent::launch {
@@ -80,7 +81,9 @@ bool SessionEntry::IsAlive() const {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   if (pid <= 0 || (!host.empty() && host != name)) return false;
-  return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
+  const bool is_there = kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
+  // The number may be another process's by now, or in our process namespace (PID 1 of a container).
+  return is_there && spool::ProcessLives(folder).value_or(true);
 }
 
 json ReadJson(const std::string& path) {

@@ -34,20 +34,22 @@ bool IsFinished(const std::string& session_dir) {
                                       [](const CycleEntry& c) { return c.state == "written"; });
 }
 
-bool ProcessLives(const std::string& session_dir) {
+}  // namespace
+
+std::optional<bool> ProcessLives(const std::string& session_dir) {
   RawReader reader;
   RawFrame frame;
   v1::Hello hello;
-  if (!reader.Open(RawPath(session_dir)).empty() || !reader.Next(&frame)) return false;
-  if (!hello.ParseFromString(frame.payload)) return false;
+  if (!reader.Open(RawPath(session_dir)).empty() || !reader.Next(&frame) ||
+      !hello.ParseFromString(frame.payload)) {
+    return std::nullopt;
+  }
   char host[HOST_NAME_MAX + 1] = {};
   if (gethostname(host, sizeof host - 1) != 0 || hello.identity().host() != host) return false;
   const ingest::PeerProcess process{
       .pid = static_cast<pid_t>(hello.pid()), .uid = 0, .start_ticks = hello.process_start_ticks()};
   return ingest::LifeOf(process) == ingest::Life::kAlive;
 }
-
-}  // namespace
 
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report) {
   ++report->sessions;
@@ -56,7 +58,7 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
     return;
   }
   if (IsFinished(session_dir)) return;
-  if (living == Living::kLeaveAlone && ProcessLives(session_dir)) {
+  if (living == Living::kLeaveAlone && ProcessLives(session_dir).value_or(false)) {
     ++report->live;
     return;
   }

@@ -7,6 +7,7 @@
 // Failure rule: every problem is a line; a folder that cannot be recovered stays as it is.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct RecoverReport {
   std::vector<std::string> files;
   std::vector<std::string> problems;
 };
+
+// Whether the very process that said Hello still runs on this host, by its start time; nullopt: there
+// is no raw file with a Hello to tell.
+[[nodiscard]] std::optional<bool> ProcessLives(const std::string& session_dir);
 
 // A session whose process lives on this host may come back to the next collector.
 enum class Living : uint8_t { kFinishToo, kLeaveAlone };
