@@ -33,6 +33,13 @@ constexpr uint64_t kHopelessAfterNs = 500'000'000;
 // An exit with nothing open is held this long at most, to say goodbye.
 constexpr uint64_t kGoodbyeNs = 20'000'000;
 
+// Where the collector, which nobody waits for, becomes this process's child.
+bool AdoptsOrphans() {
+  int is_subreaper = 0;
+  return getpid() == 1 ||
+         (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper, 0, 0, 0) == 0 && is_subreaper != 0);
+}
+
 uint64_t Earlier(uint64_t a, uint64_t b) {
   if (a == 0 || b == 0) return a + b;
   return std::min(a, b);
@@ -119,8 +126,10 @@ void Agent::ConnectCollector() {
   goodbye_sent_ = false;
   const std::string address = CollectorAddressText();
   if (capture_.collector == "auto") {
+    pid_t collector = 0;
     const std::string problem = drain::io::StartCollector(
-        CollectorProgram(), address, settings_.out, identity_.run, environment_);
+        CollectorProgram(), address, settings_.out, identity_.run, environment_, &collector);
+    if (collector > 0 && AdoptsOrphans()) uplink_->ReapOrphan(collector);
     if (!problem.empty()) {
       last_error_ = "the collector could not be started: " + problem;
       guard::Log(LogLevel::kWarn, last_error_);

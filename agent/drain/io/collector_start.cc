@@ -45,6 +45,7 @@ struct Plan {
   char* collector_stack_end;
   bool somebody_listens = false;
   int clone_error = 0, exec_error = 0;
+  pid_t collector = 0;  // 0: none was started
 };
 
 bool SomebodyListens(const Plan& plan) {
@@ -105,9 +106,10 @@ int Become(void* argument) {
 int Middle(void* argument) {
   Plan* plan = static_cast<Plan*>(argument);
   plan->somebody_listens = SomebodyListens(*plan);
-  if (!plan->somebody_listens &&
-      clone(Become, plan->collector_stack_end, CLONE_VM | CLONE_VFORK, plan) < 0) {
-    plan->clone_error = errno;
+  if (!plan->somebody_listens) {
+    const int pid = clone(Become, plan->collector_stack_end, CLONE_VM | CLONE_VFORK, plan);
+    if (pid < 0) plan->clone_error = errno;
+    plan->collector = pid < 0 ? 0 : pid;
   }
   _exit(0);
 }
@@ -158,7 +160,7 @@ std::string RunPlan(Plan* plan) {
 
 std::string StartCollector(const std::string& program, const std::string& address,
                            const std::string& out, const std::string& run,
-                           char* const* environment) {
+                           char* const* environment, pid_t* collector) {
   const auto socket_address = proto::AddressFromText(address);
   if (!socket_address) return "not a socket address: '" + address + "'";
   std::string words[] = {"stepcollector", "--socket", address,       "--out", out,
@@ -176,7 +178,9 @@ std::string StartCollector(const std::string& program, const std::string& addres
             .environment = kept.data(),
             .address = *socket_address,
             .collector_stack_end = nullptr};
-  return RunPlan(&plan);
+  std::string problem = RunPlan(&plan);
+  if (collector != nullptr) *collector = plan.collector;
+  return problem;
 }
 
 }  // namespace stepagent::drain::io

@@ -66,6 +66,7 @@ struct IoState {
   uint64_t queued_bytes = 0;  // of the queue and of the frame being sent
   std::vector<std::pair<uint64_t, std::string>> answers;
   WakeLine wake;
+  pid_t orphan = 0;  // to be waited for when it ends; 0 none
   // io -> stepagent
   Uplink::Status status;
   BatchContent losses;

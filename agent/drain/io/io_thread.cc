@@ -1,6 +1,9 @@
 #include "agent/drain/io/io_thread.h"
 
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -14,6 +17,11 @@ namespace {
 // Where the wake line is refused (a sandbox without signalfd): how often orders are looked for.
 // Twice as long would show in `stepagent status`, half costs 20 wake-ups a second for nothing.
 constexpr uint64_t kLookNs = 100'000'000;
+
+#ifndef SYS_pidfd_open
+constexpr long SYS_pidfd_open = 434;
+#endif
+constexpr int kPidFd = 3;  // P_PIDFD of waitid
 
 uint64_t NowNs() { return core::HostClock::MonotonicNs(); }
 
@@ -41,7 +49,29 @@ void IoThread::Run() {
   connection_.GiveUp();
 }
 
+// A kernel without pidfds leaves the orphan to the application, as it would any other.
+void IoThread::TakeOrphan() {
+  pid_t orphan = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    std::swap(orphan, state_->orphan);
+  }
+  if (orphan == 0) return;
+  if (orphan_fd_ >= 0) close(orphan_fd_);
+  orphan_fd_ = static_cast<int>(syscall(SYS_pidfd_open, orphan, 0));
+}
+
+// By its descriptor: a number would be another process's once the application had waited for it.
+void IoThread::ReapOrphan() {
+  siginfo_t ignored{};
+  (void)waitid(static_cast<idtype_t>(kPidFd), static_cast<id_t>(orphan_fd_), &ignored,
+               WEXITED | WNOHANG | __WALL);
+  close(orphan_fd_);
+  orphan_fd_ = -1;
+}
+
 bool IoThread::RunOnce(uint64_t now_ns) {
+  TakeOrphan();
   connection_.Advance(now_ns);
   control_.Advance(now_ns);
   return !IsFinished(now_ns);
@@ -80,6 +110,7 @@ void IoThread::Poll(uint64_t now_ns) {
   polls_.push_back({wake_fd_, POLLIN, 0});
   const short wanted = connection_.wants_write() ? POLLIN | POLLOUT : POLLIN;
   polls_.push_back({connection_.fd(), wanted, 0});
+  polls_.push_back({orphan_fd_, POLLIN, 0});
   control_.AddPolls(&polls_);
   if (poll(polls_.data(), polls_.size(), TimeoutMs(now_ns)) <= 0) return;
   now_ns = NowNs();
@@ -88,7 +119,8 @@ void IoThread::Poll(uint64_t now_ns) {
     if (!state_->wake.Consume()) wake_fd_ = -1;
   }
   if ((polls_[1].revents & ~POLLOUT) != 0) connection_.OnReadable(now_ns);
-  control_.OnPolled(polls_.data() + 2, polls_.size() - 2, now_ns);
+  if (polls_[2].revents != 0) ReapOrphan();
+  control_.OnPolled(polls_.data() + 3, polls_.size() - 3, now_ns);
 }
 
 void* RunIoThread(void* argument) noexcept {

@@ -27,12 +27,15 @@ class IoThread {
   [[nodiscard]] bool IsFinished(uint64_t now_ns);
   [[nodiscard]] int TimeoutMs(uint64_t now_ns);
   void Poll(uint64_t now_ns);
+  void TakeOrphan();
+  void ReapOrphan();
 
   std::shared_ptr<IoState> state_;
   Connection connection_;
   ControlServer control_;
   std::vector<pollfd> polls_;
   int wake_fd_ = -1;
+  int orphan_fd_ = -1;  // a pidfd
   uint64_t finishing_since_ns_ = 0;
 };
 

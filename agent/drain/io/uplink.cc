@@ -46,6 +46,13 @@ void Uplink::Release() {
   state_->wake.Wake();
 }
 
+void Uplink::ReapOrphan(pid_t pid) {
+  if (state_ == nullptr) return;
+  const std::lock_guard lock(state_->mutex);
+  state_->orphan = pid;
+  state_->wake.Wake();
+}
+
 bool Uplink::Submit(uint8_t frame_type, std::string payload, uint64_t sequence,
                     const BatchContent& content) {
   if (state_ == nullptr) return false;

@@ -18,6 +18,8 @@
 // Waking: `stepagent-io` sleeps in one poll without a timeout. It is woken through a signalfd in
 // its own table by a thread-directed signal that it blocks: no descriptor exists on the waking side
 // and no disposition changes. (io/wake_line.h says why not a connect.)
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -100,6 +102,10 @@ class Uplink final : public FrameSink {
   [[nodiscard]] std::vector<PendingRequest> TakeRequests();
   void Answer(uint64_t request_id, std::string encoded_answer);
 
+  // A process that became this one's child as an orphan (where this one is PID 1 or a subreaper): it
+  // is waited for as soon as it ends, so that no zombie stays.
+  void ReapOrphan(pid_t pid);
+
   // Sends what is queued (Goodbye last), at most `deadline_ns` from now; then the thread is left to
   // end by itself (never joined past the deadline). What was not sent is in the losses.
   void Finish(uint64_t deadline_ns);
@@ -115,10 +121,12 @@ class Uplink final : public FrameSink {
 // Starts the run's collector if nobody listens at `address`: clone(VM and VFORK, exit signal 0) of
 // a middle that clones the exec'ing collector and exits; no child the application can see, and no
 // descriptor either: the look whether somebody listens is taken in the middle, whose table is its
-// own. `program` is the path of stepcollector. Empty string: started (or already there); else why
+// own. `program` is the path of stepcollector, *collector the process that was started, 0 when one was
+// there. Empty string: started (or already there); else why
 // not. Blocks until the collector's exec, a millisecond or so. Thread `stepagent`.
 [[nodiscard]] std::string StartCollector(const std::string& program, const std::string& address,
                                          const std::string& out, const std::string& run,
-                                         char* const* environment);
+                                         char* const* environment,
+                                         pid_t* collector = nullptr);
 
 }  // namespace stepagent::drain::io
