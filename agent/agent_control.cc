@@ -1,4 +1,11 @@
 // Requests: signals and `stepagent start|stop|toggle|status`.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
 #include "agent/agent.h"
 #include "agent/core/clock.h"
 #include "agent/core/phase_words.h"
@@ -22,6 +29,22 @@ Answer::Verdict ToAnswer(StepGate::Verdict verdict) {
     case StepGate::Verdict::kRefused: break;
   }
   return Answer::Verdict::kRefused;
+}
+
+// Why no folder can be made at `out`, or "": known now, before anything is recorded in vain.
+std::string WhyNotWritable(const std::string& out) {
+  struct stat st {};
+  std::string folder = out;
+  while (folder.size() > 1 && stat(folder.c_str(), &st) != 0) {
+    folder.resize(std::max<size_t>(folder.rfind('/'), 1));
+  }
+  int error = access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  if (error == 0 && stat(folder.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) error = ENOTDIR;
+  if (error == 0) return {};
+  char text[128];
+  return out + ": cannot be created: " + folder + ": " + strerror_r(error, text, sizeof text) +
+         "; give --out (STEPAGENT_OUT) a folder that user " + std::to_string(geteuid()) +
+         " can write to";
 }
 
 }  // namespace
@@ -99,7 +122,14 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
   }
   if (!answer.reason.empty()) return answer;
   answer.verdict = ToAnswer(BeginCapture(wanted, request.at_step));
-  if (answer.verdict == Answer::Verdict::kRefused) answer.reason = CapLine();
+  if (answer.verdict == Answer::Verdict::kRefused) {
+    answer.reason = CapLine();
+    if (answer.reason.empty() && request.at_step != 0) {
+      answer.reason = "step " + std::to_string(request.at_step - 1) +
+                      " cannot be the first active one any more: the next step is " +
+                      std::to_string(Gate().snapshot().process_index);
+    }
+  }
   if (answer.verdict == Answer::Verdict::kOk && request.duration_ns != 0) {
     stop_at_ns_ = now_ns + request.duration_ns;
   }
@@ -107,6 +137,11 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
 }
 
 std::string Agent::WhyNotCapture(const proto::Settings& settings) const {
+  // A collector that was named has a folder of its own.
+  if (settings.collector == "auto") {
+    std::string problem = WhyNotWritable(settings.out);
+    if (!problem.empty()) return problem;
+  }
   const uint32_t device = settings.require & kDeviceKinds;
   if (device != 0 && !controller_->HasCuda()) {
     return "--require asks for device activity, and CUDA is not up in this process";

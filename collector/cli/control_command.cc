@@ -5,6 +5,7 @@
 
 #include "CLI/CLI.hpp"
 #include "collector/cli/arguments.h"
+#include "collector/cli/common_step.h"
 #include "collector/cli/start_wait.h"
 #include "collector/cli/targets.h"
 #include "collector/launch/setting_args.h"
@@ -23,6 +24,9 @@ struct Command {
   v1::ControlRequest request;
   bool as_json = false;
   bool waits = false;
+  std::optional<uint64_t> at_step;       // --at-step
+  uint64_t warmup = 1;                   // of the schedule that is asked for
+  uint64_t laggard_ns = 60'000'000'000;  // --timeout
 };
 
 // Decided once, when a process starts: a later `start` cannot change them.
@@ -41,6 +45,7 @@ std::optional<int> TakeCaptureOptions(const launch::SettingArgs& taken, Command*
       return FailUsage(error->Line());
   }
   settings.out = launch::AbsolutePath(settings.out);
+  if (settings.schedule) command->warmup = settings.schedule->warmup;
   const auto texts = proto::SettingsText(settings);
   for (const auto& [name, given] : settings.given)
     (*command->request.mutable_settings())[name] = texts.at(name);
@@ -72,6 +77,23 @@ std::optional<int> TakeLength(const std::string& steps, const std::string& durat
   return std::nullopt;
 }
 
+std::optional<int> TakeCommonStep(const std::string& at_step, const std::string& timeout,
+                                  Command* command) {
+  if (!at_step.empty()) {
+    command->at_step = proto::ParseCount(at_step);
+    if (!command->at_step || *command->at_step > proto::kMaxPhaseSteps)
+      return FailUsage(proto::SettingError{"--at-step", at_step, "", "a step's number"}.Line());
+    if (command->request.duration_ns() != 0)
+      return FailUsage("start: --at-step and --for exclude each other");
+  }
+  if (!timeout.empty()) {
+    const auto ns = proto::ParseDuration(timeout);
+    if (!ns) return FailUsage(proto::SettingError{"--timeout", timeout, "", "a duration"}.Line());
+    command->laggard_ns = *ns;
+  }
+  return std::nullopt;
+}
+
 std::optional<int> TakeRanks(const std::string& list, TargetRules* rules) {
   proto::Settings settings = proto::DefaultSettings();
   if (const auto error = proto::ApplySetting("--ranks", list, &settings))
@@ -89,7 +111,7 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
   const launch::SettingArgs taken = launch::TakeSettings(args, false);
   if (!taken.error.empty()) return FailUsage(taken.error);
   CLI::App app("Steers processes that run with stepagent.", "stepagent " + command->verb);
-  std::string ranks, steps, duration;
+  std::string ranks, steps, duration, at_step, timeout;
   bool no_wait = false;
   TargetRules& rules = command->targets;
   app.add_option("pid", rules.pids, "Process ids");
@@ -103,6 +125,11 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
     app.add_option("--steps", steps, "Record this many steps, after one of warmup");
     app.add_option("--for,--duration", duration, "Record for this long");
     app.add_flag("--no-wait", no_wait, "Return at once");
+    app.add_option("--at-step", at_step,
+                   "The first step to record, counted from the process's start (0). Several "
+                   "processes with one step source get a common one without it, too");
+    app.add_option("--timeout", timeout,
+                   "How long the others may take to reach that step after the first (60s)");
     app.footer("Capture options:\n" + launch::SettingsHelp());
   }
   if (const auto status = ParseArguments(&app, taken.rest)) return status;
@@ -113,6 +140,7 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
       duration.empty())
     return FailUsage("start: --steps and --for need a value");
   if (const auto status = TakeLength(steps, duration, no_wait, taken, command)) return status;
+  if (const auto status = TakeCommonStep(at_step, timeout, command)) return status;
   return TakeCaptureOptions(taken, command);
 }
 
@@ -194,6 +222,19 @@ v1::ControlRequest::Verb VerbOf(const std::string& verb) {
   return v1::ControlRequest::STATUS;
 }
 
+// The request to every target; a start by steps begins with the same step in all.
+CommonStart Send(const Command& command, const std::vector<Answer>& targets) {
+  CommonStart start;
+  start.answers = targets;
+  if (command.verb == "status") return start;
+  if (command.verb == "start" && (command.at_step || CountsTogether(targets, command.request)))
+    return StartTogether(targets, command.request, command.at_step, command.warmup);
+  std::vector<proto::AgentEntry> agents;
+  for (const Answer& target : targets) agents.push_back(target.agent);
+  start.answers = launch::AskAll(agents, command.request);
+  return start;
+}
+
 }  // namespace
 
 int ControlMain(const std::string& verb, const std::vector<std::string>& args,
@@ -209,16 +250,19 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
     if (command.as_json) std::printf("[]\n");
     return 1;
   }
-  std::vector<Answer> answers = targets.matched;
-  if (verb != "status") {
-    std::vector<proto::AgentEntry> agents;
-    for (const Answer& target : targets.matched) agents.push_back(target.agent);
-    answers = launch::AskAll(agents, command.request);
-  }
-  if (command.waits && !command.as_json) return WaitForStarted(answers, targets.matched, dirs);
-  if (command.waits) WaitUntilIdle(&answers, targets.matched, dirs);
-  const int status = PrintAnswers(command, answers);
-  return targets.error.empty() ? status : 1;
+  CommonStart start = Send(command, targets.matched);
+  if (!start.error.empty()) std::fprintf(stderr, "stepagent: start: %s\n", start.error.c_str());
+  if (start.error.empty() && start.at_step)
+    std::fprintf(stderr, "stepagent: recording begins with step %llu\n",
+                 static_cast<unsigned long long>(*start.at_step));
+  Laggards laggards{start.at_step, std::chrono::nanoseconds(command.laggard_ns), {}};
+  if (command.waits && !command.as_json && start.error.empty())
+    return WaitForStarted(start.answers, targets.matched, dirs, &laggards);
+  if (command.waits && start.error.empty())
+    WaitUntilIdle(&start.answers, targets.matched, dirs, &laggards);
+  const int status = PrintAnswers(command, start.answers);
+  const bool is_good = targets.error.empty() && start.error.empty() && laggards.names.empty();
+  return is_good ? status : 1;
 }
 
 }  // namespace stepagent::cli

@@ -86,6 +86,19 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
   return !cycles.empty();
 }
 
+// Still before the common step, long after the first was done with it: named, and not left armed.
+bool GiveUpOn(const Answer& answer, Laggards* laggards) {
+  const v1::AgentStatus& status = answer.message->status();
+  if (status.step() >= *laggards->at_step) return false;
+  const std::string rank = status.rank() < 0 ? "" : "rank " + std::to_string(status.rank()) + " ";
+  laggards->names.push_back(rank + "(pid " + std::to_string(answer.agent.pid) +
+                            ") never reached step " + std::to_string(*laggards->at_step) +
+                            ": it is at step " + std::to_string(status.step()));
+  std::fprintf(stderr, "stepagent: %s\n", laggards->names.back().c_str());
+  static_cast<void>(launch::Ask(answer.agent, launch::MakeRequest(v1::ControlRequest::STOP)));
+  return true;
+}
+
 }  // namespace
 
 bool IsAtRest(const v1::AgentStatus& status) {
@@ -94,8 +107,9 @@ bool IsAtRest(const v1::AgentStatus& status) {
 }
 
 void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& before,
-                   const proto::RuntimeDirs& dirs) {
+                   const proto::RuntimeDirs& dirs, Laggards* laggards) {
   static_cast<void>(before);
+  std::optional<std::chrono::steady_clock::time_point> first_done;
   const auto begin = std::chrono::steady_clock::now();
   launch::ProgressBar bar(STDERR_FILENO, "stepagent: recording", begin);
   std::vector<int> silent(answers->size());
@@ -104,7 +118,12 @@ void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& befo
     done = 0;
     for (size_t i = 0; i < answers->size(); ++i) {
       Answer& answer = (*answers)[i];
+      const auto now = std::chrono::steady_clock::now();
       if (!is_done[i]) is_done[i] = !WasTaken(answer) || IsFinished(&answer, &silent[i], dirs);
+      if (is_done[i] && WasTaken(answer) && !first_done) first_done = now;
+      const bool is_late =
+          !is_done[i] && first_done && laggards->at_step && now - *first_done > laggards->patience;
+      if (is_late) is_done[i] = GiveUpOn(answer, laggards);
       done += is_done[i] ? 1 : 0;
     }
     bar.Show(done, answers->size(), std::chrono::steady_clock::now());
@@ -113,9 +132,9 @@ void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& befo
 }
 
 int WaitForStarted(std::vector<Answer> answers, const std::vector<Answer>& before,
-                   const proto::RuntimeDirs& dirs) {
-  WaitUntilIdle(&answers, before, dirs);
-  bool is_good = true;
+                   const proto::RuntimeDirs& dirs, Laggards* laggards) {
+  WaitUntilIdle(&answers, before, dirs, laggards);
+  bool is_good = laggards->names.empty();
   for (size_t i = 0; i < answers.size(); ++i) {
     const uint32_t cycles = before[i].message ? before[i].message->status().cycle() : 0;
     is_good &= PrintResult(answers[i], cycles);

@@ -5,19 +5,29 @@
 // written; then prints where the traces are and the first reading of each.
 // Thread rule: one thread.
 // Failure rule: a process that dies meanwhile is followed in its session's files.
+#include <chrono>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "collector/launch/control_client.h"
 
 namespace stepagent::cli {
 
+// Processes that were to begin with one common step and did not come to it.
+struct Laggards {
+  std::optional<uint64_t> at_step;      // nullopt: nobody is waited for in vain
+  std::chrono::nanoseconds patience;    // once the first is done
+  std::vector<std::string> names = {};  // "rank 5 (pid 4711) is at step 12"
+};
+
 // Replaces each answer's status by the last one seen. `before`: the state ahead of the start.
 void WaitUntilIdle(std::vector<launch::Answer>* answers, const std::vector<launch::Answer>& before,
-                   const proto::RuntimeDirs& dirs);
+                   const proto::RuntimeDirs& dirs, Laggards* laggards);
 // Waits and prints. 0, or 1 when one refused, hung or wrote nothing.
 [[nodiscard]] int WaitForStarted(std::vector<launch::Answer> answers,
                                  const std::vector<launch::Answer>& before,
-                                 const proto::RuntimeDirs& dirs);
+                                 const proto::RuntimeDirs& dirs, Laggards* laggards);
 // Idle or done, with every begun cycle written.
 [[nodiscard]] bool IsAtRest(const v1::AgentStatus& status);
 
