@@ -17,6 +17,7 @@
 
 #include "collector/cli/collector_log.h"
 #include "collector/ingest/listen.h"
+#include "collector/ingest/metrics_server.h"
 #include "collector/ingest/server.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/recover.h"
@@ -30,8 +31,9 @@ constexpr int kUsage = 2;
 constexpr int kNice = 10;
 
 struct Options {
-  std::string socket, out, idle_exit, log = "info", daemon_of;
+  std::string socket, out, idle_exit, log = "info", daemon_of, metrics;
   std::optional<int64_t> idle_exit_ns;
+  int metrics_socket = -1;
 };
 
 // Out of the application's way: first to go when memory is short, last to get the processor, and
@@ -59,6 +61,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--idle-exit", options->idle_exit,
                  "Leave when no session is left for this long (5s, 500ms)");
   app.add_option("--log", options->log, "off error warn info debug[:file]")->capture_default_str();
+  app.add_option(
+      "--metrics", options->metrics,
+      "Answer /metrics for Prometheus there: PORT or 127.0.0.1:PORT, [::1]:PORT, or the path "
+      "of a Unix socket");
   app.add_option("--daemon-of", options->daemon_of, "Run this collector was started for")
       ->group("");
   app.set_version_flag("--version", std::string("stepcollector ") + STEPAGENT_VERSION);
@@ -139,6 +145,8 @@ int Serve(const Options& options, ingest::Listener* listener, cli::CollectorLog*
   config.out = options.out;
   config.honours_agents_out = is_daemon;
   config.idle_exit_ns = options.idle_exit_ns;
+  config.metrics_socket = options.metrics_socket;
+  config.version = STEPAGENT_VERSION;
   config.log = log->logger();
   config.on_run = [log](const std::string& run_path) { log->SetRunFolder(run_path); };
   std::thread recovery;
@@ -180,6 +188,16 @@ int Main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an errno like any other
+  if (!options.metrics.empty()) {
+    std::string error;
+    if (options.metrics[0] != '/' && options.metrics.find('/') != std::string::npos)
+      options.metrics = Absolute(options.metrics);
+    options.metrics_socket = ingest::MetricsServer::Listen(options.metrics, &error);
+    if (options.metrics_socket < 0) {
+      std::fprintf(stderr, "stepcollector: --metrics: %s\n", error.c_str());
+      return error.starts_with('\'') ? kUsage : kFailed;
+    }
+  }
   if (is_daemon) StepAside();
   ingest::Listener listener;
   switch (listener.Open(*address)) {

@@ -37,7 +37,12 @@ size_t RaiseDescriptorLimit() {
 
 }  // namespace
 
-Server::Impl::Impl(ServerConfig c) : config(std::move(c)), log(config.log), acceptor(io), tick(io) {
+Server::Impl::Impl(ServerConfig c)
+    : config(std::move(c)), log(config.log), acceptor(io), tick(io), metrics(config.version) {
+  if (config.metrics_socket >= 0) {
+    metrics_server = std::make_unique<MetricsServer>(
+        &io, config.metrics_socket, [this] { return metrics.Render(connections.size()); });
+  }
   if (config.max_connections == 0) config.max_connections = RaiseDescriptorLimit();
   acceptor.assign(asio::local::stream_protocol(), config.listen_socket);
   spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -234,8 +234,21 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
     }
   };
   hooks.write_cycle = config.write_cycle;
+  if (metrics_server) {
+    hooks.write_cycle = [this](const model::Cycle& cycle, const CyclePlace& place) {
+      return WriteAndCount(cycle, place);
+    };
+  }
   hooks.disk = config.disk;
   return hooks;
+}
+
+// On a strand of the file pool, which is joined before this goes.
+CycleOutput Server::Impl::WriteAndCount(const model::Cycle& cycle, const CyclePlace& place) {
+  const int64_t begin_ns = SteadyNowNs();
+  CycleOutput output = config.write_cycle(cycle, place);
+  metrics.AddCycle(cycle, output, SteadyNowNs() - begin_ns, WallNowNs());
+  return output;
 }
 
 bool Server::Impl::HasRoom(const LiveSession& session) const {

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "collector/ingest/live_session.h"
+#include "collector/ingest/metrics.h"
+#include "collector/ingest/metrics_server.h"
 #include "collector/ingest/server.h"
 
 namespace stepagent::ingest {
@@ -47,6 +49,7 @@ struct Server::Impl {
   void OnHanded(const Session& session, uint64_t bytes, proto::FrameType type);
   [[nodiscard]] bool HasRoom(const LiveSession& session) const;
   PipelineHooks HooksFor(const Session& session);
+  [[nodiscard]] CycleOutput WriteAndCount(const model::Cycle& cycle, const CyclePlace& place);
   Session Find(const std::string& id) {
     const auto found = sessions.find(id);
     return found == sessions.end() ? nullptr : found->second;
@@ -59,6 +62,8 @@ struct Server::Impl {
   asio::io_context io;
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer tick;
+  Metrics metrics;
+  std::unique_ptr<MetricsServer> metrics_server;  // null: none asked for
   int spare_fd = -1;  // given up to be able to refuse when descriptors run out
   std::set<Connection> connections;
   std::map<std::string, Session> sessions;

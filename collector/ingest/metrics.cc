@@ -1,0 +1,250 @@
+#include "collector/ingest/metrics.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "collector/analysis/device_time.h"
+#include "collector/writers/kineto_names.h"
+
+namespace stepagent::ingest {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
+
+std::string NumberText(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string Escaped(const std::string& value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\n') {
+      text += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+void Head(const char* name, const char* type, const char* help, std::string* text) {
+  *text += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+}
+
+void Line(const std::string& name, const std::string& labels, double value, std::string* text) {
+  *text += name + (labels.empty() ? "" : "{" + labels + "}") + " " + NumberText(value) + "\n";
+}
+
+std::string Label(const char* name, const std::string& value) {
+  return std::string(name) + "=\"" + Escaped(value) + "\"";
+}
+
+void Counters(const char* name, const char* help, const char* label,
+              const std::map<std::string, uint64_t>& counts, std::string* text) {
+  if (counts.empty()) return;
+  Head(name, "counter", help, text);
+  for (const auto& [value, count] : counts)
+    Line(name, Label(label, value), static_cast<double>(count), text);
+}
+
+std::string FormatOf(const std::string& path) {
+  const auto ends = [&](const char* end) { return path.ends_with(end); };
+  if (ends(".pt.trace.json.gz") || ends(".pt.trace.json")) return "chrome";
+  if (ends(".pftrace")) return "perfetto";
+  if (ends(".sqlite")) return "sqlite";
+  if (ends(".html")) return "html";
+  if (ends("folded.txt") || ends(".folded")) return "folded";
+  if (ends(".pb.gz") || ends(".pprof")) return "pprof";
+  if (ends("steps.csv")) return "steps";
+  return ends("manifest.json") ? "manifest" : "summary";
+}
+
+// The process_ basics, from where every exporter takes them.
+void RenderProcess(std::string* text) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const double cpu = static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                     static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+  Head("process_cpu_seconds_total", "counter", "CPU time of the collector.", text);
+  Line("process_cpu_seconds_total", "", cpu, text);
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0, resident = 0;
+  if (statm >> pages >> resident) {
+    Head("process_resident_memory_bytes", "gauge", "Resident memory of the collector.", text);
+    Line("process_resident_memory_bytes", "", resident * static_cast<double>(sysconf(_SC_PAGESIZE)),
+         text);
+  }
+  std::error_code error;
+  double open_files = 0;
+  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error))
+    ++open_files;
+  if (error) return;
+  Head("process_open_fds", "gauge", "Open descriptors of the collector.", text);
+  Line("process_open_fds", "", open_files, text);
+}
+
+}  // namespace
+
+void Metrics::Histogram::Add(double seconds) {
+  size_t i = 0;
+  while (i < kSecondBounds.size() && seconds > kSecondBounds[i]) ++i;
+  ++buckets[i];
+  sum += seconds;
+  ++count;
+}
+
+Metrics::Device& Metrics::DeviceOf(const model::Cycle& cycle, int32_t ordinal) {
+  std::string key = std::to_string(ordinal);
+  if (devices_.size() >= kMostDevices && !devices_.contains(key)) key = "other";
+  Device& device = devices_[key];
+  for (const model::DeviceInfo& info : cycle.devices)
+    if (info.ordinal == ordinal && device.uuid.empty() && key != "other") device.uuid = info.uuid;
+  return device;
+}
+
+void Metrics::AddDevices(const model::Cycle& cycle) {
+  const analysis::DeviceWork work(cycle);
+  for (const analysis::DeviceTime& time : work.devices()) {
+    Device& device = DeviceOf(cycle, time.ordinal);
+    device.compute += Seconds(time.compute.TotalNs());
+    device.communication += Seconds(time.collective.TotalNs());
+    device.copy += Seconds(time.copy.TotalNs());
+    device.idle += Seconds(time.IdleNs());
+  }
+  const auto device_of = [&](const model::DeviceItem& item) {
+    return item.lane < cycle.lanes.size() ? cycle.lanes[item.lane].device : 0;
+  };
+  for (const model::Kernel& kernel : cycle.kernels) ++DeviceOf(cycle, device_of(kernel)).launches;
+  for (const model::GraphLaunch& graph : cycle.graph_launches)
+    ++DeviceOf(cycle, device_of(graph)).launches;
+  for (const model::Copy& copy : cycle.copies)
+    DeviceOf(cycle, device_of(copy)).bytes[std::string(writers::CopyKindName(copy.copy_kind))] +=
+        copy.bytes;
+}
+
+void Metrics::AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t write_ns,
+                       int64_t now_unix_ns) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 1; i < model::kActivityCount; ++i) {
+    const std::string kind(model::ActivityName(static_cast<model::Activity>(i)));
+    records_[kind] += cycle.balance[i].written.value_or(0);
+    dropped_["dropped"] += cycle.balance[i].dropped.value_or(0);
+    dropped_["invalid"] += cycle.balance[i].invalid.value_or(0);
+  }
+  for (const std::string& file : output.files) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(file, error);
+    if (!error) bytes_[FormatOf(file)] += bytes;
+  }
+  ++results_[!output.error.empty() ? "error" : cycle.HostOnly() ? "host_only" : "written"];
+  last_trace_seconds_ = Seconds(now_unix_ns);
+  callback_seconds_ += Seconds(static_cast<int64_t>(cycle.cost.callback_ns.value_or(0)));
+  arm_wait_seconds_ += Seconds(static_cast<int64_t>(cycle.cost.arm_wait_ns.value_or(0)));
+  write_duration_.Add(Seconds(write_ns));
+  std::string rank = std::to_string(cycle.session.rank);
+  if (steps_.size() >= kMostRanks && !steps_.contains(rank)) rank = "other";
+  for (const model::Step& step : cycle.steps)
+    if (step.complete) steps_[rank].Add(Seconds(step.end_ns - step.begin_ns));
+  if (cycle.gpu.cupti_version != 0) cupti_version_ = cycle.gpu.cupti_version;
+  if (cycle.gpu.driver_version != 0) driver_version_ = cycle.gpu.driver_version;
+  if (!cycle.HostOnly()) AddDevices(cycle);
+}
+
+void Metrics::RenderHistogram(const std::string& name, const std::string& labels,
+                              const Histogram& histogram, std::string* text) {
+  const std::string comma = labels.empty() ? "" : labels + ",";
+  uint64_t count = 0;
+  for (size_t i = 0; i <= kSecondBounds.size(); ++i) {
+    count += histogram.buckets[i];
+    const std::string bound =
+        i < kSecondBounds.size() ? NumberText(kSecondBounds[i]) : std::string("+Inf");
+    Line(name + "_bucket", comma + Label("le", bound), static_cast<double>(count), text);
+  }
+  Line(name + "_sum", labels, histogram.sum, text);
+  Line(name + "_count", labels, static_cast<double>(histogram.count), text);
+}
+
+void Metrics::RenderVolume(std::string* text) const {
+  Counters("stepagent_records_total", "Records written into traces.", "kind", records_, text);
+  Counters("stepagent_records_dropped_total", "Records lost, by reason.", "reason", dropped_, text);
+  Counters("stepagent_trace_bytes_written_total", "Bytes of finished files.", "format", bytes_,
+           text);
+  Counters("stepagent_traces_total", "Cycles finished.", "result", results_, text);
+  if (write_duration_.count == 0) return;
+  Head("stepagent_last_trace_timestamp_seconds", "gauge", "When the last cycle was written.", text);
+  Line("stepagent_last_trace_timestamp_seconds", "", last_trace_seconds_, text);
+  Head("stepagent_write_duration_seconds", "histogram", "Time to write a cycle's files.", text);
+  RenderHistogram("stepagent_write_duration_seconds", "", write_duration_, text);
+  Head("stepagent_overhead_seconds_total", "counter",
+       "Time of application threads in callbacks and in waits for arming.", text);
+  Line("stepagent_overhead_seconds_total", Label("phase", "active"), callback_seconds_, text);
+  Line("stepagent_overhead_seconds_total", Label("phase", "warmup"), arm_wait_seconds_, text);
+}
+
+void Metrics::RenderSteps(std::string* text) const {
+  if (steps_.empty()) return;
+  Head("stepagent_step_duration_seconds", "histogram", "Recorded steps, host time.", text);
+  for (const auto& [rank, histogram] : steps_)
+    RenderHistogram("stepagent_step_duration_seconds", Label("rank", rank), histogram, text);
+}
+
+void Metrics::RenderDevices(std::string* text) const {
+  if (devices_.empty()) return;
+  const auto labels = [](const std::string& gpu, const Device& device) {
+    return Label("gpu", gpu) + "," + Label("UUID", device.uuid);
+  };
+  Head("stepagent_gpu_busy_seconds_total", "counter",
+       "Time in which recorded work of a class was resident.", text);
+  for (const auto& [gpu, device] : devices_)
+    for (const auto& [name, seconds] :
+         {std::pair{"compute", device.compute}, std::pair{"comm", device.communication},
+          std::pair{"memcpy", device.copy}})
+      Line("stepagent_gpu_busy_seconds_total", labels(gpu, device) + "," + Label("class", name),
+           seconds, text);
+  Head("stepagent_gpu_idle_seconds_total", "counter",
+       "Time within recorded spans without work of the process.", text);
+  for (const auto& [gpu, device] : devices_)
+    Line("stepagent_gpu_idle_seconds_total", labels(gpu, device), device.idle, text);
+  Head("stepagent_kernel_launches_total", "counter", "Recorded kernels and graph launches.", text);
+  for (const auto& [gpu, device] : devices_)
+    Line("stepagent_kernel_launches_total", labels(gpu, device),
+         static_cast<double>(device.launches), text);
+  Head("stepagent_memcpy_bytes_total", "counter", "Bytes of recorded copies.", text);
+  for (const auto& [gpu, device] : devices_)
+    for (const auto& [direction, bytes] : device.bytes)
+      Line("stepagent_memcpy_bytes_total",
+           labels(gpu, device) + "," + Label("direction", direction), static_cast<double>(bytes),
+           text);
+}
+
+std::string Metrics::Render(uint64_t attached) const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  Head("stepagent_up", "gauge", "The collector runs.", &text);
+  Line("stepagent_up", "", 1, &text);
+  Head("stepagent_build_info", "gauge", "Versions, as labels; the value is 1.", &text);
+  const auto version = [](uint32_t number) { return number == 0 ? "" : std::to_string(number); };
+  Line("stepagent_build_info",
+       Label("version", version_) + "," + Label("cupti", version(cupti_version_)) + "," +
+           Label("driver", version(driver_version_)),
+       1, &text);
+  Head("stepagent_attached_processes", "gauge", "Processes connected now.", &text);
+  Line("stepagent_attached_processes", "", static_cast<double>(attached), &text);
+  RenderVolume(&text);
+  RenderSteps(&text);
+  RenderDevices(&text);
+  RenderProcess(&text);
+  return text;
+}
+
+}  // namespace stepagent::ingest

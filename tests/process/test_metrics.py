@@ -1,0 +1,104 @@
+"""`/metrics` of a collector: names, values against the manifests, two scrapes, refusals."""
+import os
+import re
+import shutil
+import socket
+import subprocess
+
+import harness
+from harness import AgentTest, app, eventually
+
+
+class Metrics(AgentTest):
+    def collect(self, metrics):
+        self.collector = os.path.join(self.scratch, 'collector.sock')
+        process = self.start_app([harness.STEPCOLLECTOR, '--socket', self.collector, '--out', self.out,
+                                  '--metrics', metrics], harness.clean_environment())
+        eventually(lambda: os.path.exists(self.collector), 'the collector listens')
+        return process
+
+    def get(self, address, request='GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'):
+        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+        with socket.socket(family) as peer:
+            peer.settimeout(harness.PATIENCE)
+            peer.connect(address)
+            peer.sendall(request.encode())
+            answer = b''
+            while block := peer.recv(65536):
+                answer += block
+        head, body = answer.decode().split('\r\n\r\n', 1)
+        return head, body
+
+    def train(self):
+        self.run_app([app('train_loop'), '--steps', '8'],
+                     self.environment(schedule='warmup=1,active=3,repeat=1', step='nvtx:train_step',
+                                      collector=self.collector))
+
+    @staticmethod
+    def values(body):
+        return {name: float(value) for name, value in
+                re.findall(r'^([a-z_]+(?:\{[^}]*\})?) (\S+)$', body, re.MULTILINE)}
+
+    def test_values_and_two_scrapes(self):
+        path = os.path.join(self.scratch, 'metrics.sock')
+        self.collect(path)
+        head, body = self.get(path)
+        self.assertTrue(head.startswith('HTTP/1.1 200 OK\r\n'), head)
+        self.assertIn('text/plain; version=0.0.4', head)
+        self.assertEqual(self.values(body)['stepagent_up'], 1)
+        scrapes = []
+        for count in (1, 2):
+            self.train()
+            found = self.traced(count)
+            eventually(lambda: 'stepagent_traces_total{result="written"} %d' % count in
+                       self.get(path)[1], 'the cycle is counted')
+            scrapes.append(self.get(path)[1])
+            got = self.values(scrapes[-1])
+            for kind in ('kernel', 'memcpy', 'memset', 'launch'):
+                self.assertEqual(got['stepagent_records_total{kind="%s"}' % kind],
+                                 sum(c.manifest['balance'][kind]['written'] for c in found), kind)
+            self.assertEqual(got['stepagent_step_duration_seconds_count{rank="0"}'] +
+                             got.get('stepagent_step_duration_seconds_count{rank="1"}', 0),
+                             sum(len(c.steps) for c in found))
+        first, second = (self.values(s) for s in scrapes)
+        for name, value in first.items():
+            if '_total' in name or '_count' in name or '_bucket' in name:
+                self.assertGreaterEqual(second[name], value, name)
+        self.assertNotIn('fwd_linear', scrapes[1], 'no kernel names')
+        promtool = shutil.which('promtool')
+        if promtool:
+            checked = subprocess.run([promtool, 'check', 'metrics'], input=scrapes[1], text=True,
+                                     capture_output=True, check=False)
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+    def test_loopback_and_what_is_refused(self):
+        with socket.socket() as free:
+            free.bind(('127.0.0.1', 0))
+            port = free.getsockname()[1]
+        self.collect('127.0.0.1:%d' % port)
+        address = ('127.0.0.1', port)
+        self.assertIn('stepagent_up 1', self.get(address)[1])
+        self.assertIn('404', self.get(address, 'GET / HTTP/1.1\r\n\r\n')[0])
+        self.assertIn('405', self.get(address, 'POST /metrics HTTP/1.1\r\n\r\n')[0])
+        with socket.socket() as peer:  # talks and never ends: closed at the limit, others are served
+            peer.settimeout(harness.PATIENCE)
+            peer.connect(address)
+            try:
+                peer.sendall(b'x' * 20000)
+                self.assertEqual(peer.recv(1), b'')
+            except ConnectionError:
+                pass
+        self.assertIn('stepagent_up 1', self.get(address)[1])
+
+    def test_only_on_this_machine(self):
+        for address in ('0.0.0.0:9400', '10.0.0.1:9400', 'nonsense', '99999'):
+            result = subprocess.run([harness.STEPCOLLECTOR, '--socket', '@stepagent-test-none', '--out',
+                                     self.out, '--metrics', address], capture_output=True, text=True,
+                                    check=False, timeout=harness.PATIENCE)
+            self.assertEqual(result.returncode, 2, address)
+            self.assertIn(address, result.stderr)
+            self.assertIn('127.0.0.1:PORT', result.stderr)
+
+
+if __name__ == '__main__':
+    harness.main()
