@@ -50,6 +50,8 @@ OLD(pthread_join, "GLIBC_2.2.5");
 OLD(pthread_key_create, "GLIBC_2.2.5");
 OLD(pthread_key_delete, "GLIBC_2.2.5");
 OLD(pthread_kill, "GLIBC_2.2.5");
+OLD(pthread_mutexattr_destroy, "GLIBC_2.2.5");
+OLD(pthread_mutexattr_init, "GLIBC_2.2.5");
 OLD(pthread_mutexattr_settype, "GLIBC_2.2.5");
 OLD(pthread_once, "GLIBC_2.2.5");
 OLD(pthread_rwlock_rdlock, "GLIBC_2.2.5");
