@@ -11,6 +11,8 @@
 #include "collector/cli/control_command.h"
 #include "collector/cli/convert.h"
 #include "collector/cli/diff_command.h"
+#include "collector/cli/doctor.h"
+#include "collector/cli/doctor_device.h"
 #include "collector/cli/report.h"
 #include "collector/cli/settings_document.h"
 #include "collector/cli/wait_command.h"
@@ -31,7 +33,7 @@ constexpr const char* kUsage =
     "  report PATH...            the summary of a run, a session, a cycle or a trace\n"
     "  convert IN --to F -o OUT  a raw file, a cycle or a Kineto file as another format\n"
     "  diff A B                  two cycles, sessions or traces against each other\n"
-    "  doctor                    comes in a later version\n"
+    "  doctor [-- CMD...]        checks the ground before a run\n"
     "\n"
     "stepagent COMMAND --help says more; --version prints the version.\n";
 
@@ -44,8 +46,8 @@ int Dispatch(const std::string& command, int argc, char** argv) {
   if (command == "report") return stepagent::cli::ReportMain(argc - 1, argv + 1);
   if (command == "convert") return stepagent::cli::ConvertMain(argc - 1, argv + 1);
   if (command == "diff") return stepagent::cli::DiffMain(argc - 1, argv + 1);
-  if (command == "doctor")
-    return stepagent::cli::FailUsage(command + ": comes in a later version");
+  if (command == "doctor") return stepagent::cli::DoctorMain(args, environ);
+  if (command == stepagent::cli::kDoctorDevice) return stepagent::cli::DoctorDeviceMain();
   if (command == "help-settings") {
     const bool as_markdown = args.size() == 1 && args[0] == "--markdown";
     const std::string text =

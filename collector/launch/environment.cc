@@ -52,6 +52,12 @@ void Environment::Set(std::string_view name, std::string_view value) {
   entries_.push_back(std::move(entry));
 }
 
+void Environment::Unset(std::string_view name) {
+  std::erase_if(entries_, [&](const std::string& e) {
+    return e.size() > name.size() && e[name.size()] == '=' && e.starts_with(name);
+  });
+}
+
 std::vector<char*> Environment::Pointers() {
   std::vector<char*> pointers;
   for (std::string& e : entries_) pointers.push_back(e.data());

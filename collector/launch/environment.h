@@ -18,6 +18,7 @@ class Environment {
   [[nodiscard]] std::string Get(std::string_view name) const;  // "" unset
   [[nodiscard]] bool Has(std::string_view name) const;
   void Set(std::string_view name, std::string_view value);
+  void Unset(std::string_view name);
   // Pointers into this object, null-terminated, valid until the next Set.
   [[nodiscard]] std::vector<char*> Pointers();
 

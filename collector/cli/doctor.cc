@@ -1,0 +1,130 @@
+#include "collector/cli/doctor.h"
+
+#include <cstdio>
+#include <optional>
+#include <tuple>
+
+#include "CLI/CLI.hpp"
+#include "collector/cli/arguments.h"
+#include "collector/cli/doctor_check.h"
+#include "collector/cli/doctor_device.h"
+#include "collector/cli/doctor_findings.h"
+#include "collector/cli/doctor_trial.h"
+#include "collector/launch/library.h"
+#include "collector/launch/setting_args.h"
+#include "nlohmann/json.hpp"
+
+namespace stepagent::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using State = Check::State;
+
+const char* StateText(State state) {
+  switch (state) {
+    case State::kOk:
+      return "ok";
+    case State::kWarning:
+      return "warn";
+    case State::kFailure:
+      return "FAIL";
+  }
+  return "";
+}
+
+std::string OneLine(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) c = ' ';
+  return text;
+}
+
+void PrintLine(const Check& check) {
+  const std::string type = check.type.empty() ? "" : " | type: " + check.type;
+  std::printf("%-4s  %-14s  %s | %s%s\n", StateText(check.state), check.id.c_str(),
+              OneLine(check.found).c_str(), check.why.c_str(), OneLine(type).c_str());
+}
+
+void PrintJson(const Checks& checks, const std::string& next, bool is_good) {
+  ordered_json rows = ordered_json::array();
+  for (const Check& check : checks)
+    rows.push_back({{"id", check.id},
+                    {"state", check.state == State::kFailure ? "fail" : StateText(check.state)},
+                    {"found", check.found},
+                    {"why", check.why},
+                    {"type", check.type}});
+  const ordered_json document{
+      {"schema", "stepagent.doctor/1"}, {"good", is_good}, {"checks", rows}, {"next", next}};
+  std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+}
+
+struct Options {
+  bool as_json = false;
+  std::string trial = "60s", window = "2s";
+  uint64_t trial_ns = 0, window_ns = 0;
+};
+
+std::optional<int> Parse(const launch::SettingArgs& taken, Options* options) {
+  CLI::App app("Checks the ground before a run.", "stepagent doctor");
+  app.add_flag("--json", options->as_json, "As JSON");
+  app.add_option("--trial", options->trial, "The longest the command is tried")
+      ->capture_default_str();
+  app.add_option("--for", options->window, "Length of one trial window")->capture_default_str();
+  app.footer(
+      "Takes the capture options of `stepagent run` and checks what they name.\n"
+      "With -- CMD the command is started, watched and ended again.");
+  if (const auto status = ParseArguments(&app, taken.rest)) return status;
+  for (const auto& [flag, text, ns] :
+       {std::tuple{"--trial", &options->trial, &options->trial_ns},
+        std::tuple{"--for", &options->window, &options->window_ns}}) {
+    const auto parsed = proto::ParseDuration(*text);
+    if (!parsed || *parsed == 0)
+      return FailUsage(proto::SettingError{flag, *text, "", "a duration above 0 (5s, 2m)"}.Line());
+    *ns = *parsed;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
+  const launch::SettingArgs taken = launch::TakeSettings(args, false);
+  if (!taken.error.empty()) return FailUsage(taken.error);
+  Options options;
+  if (const auto status = Parse(taken, &options)) return *status;
+  const launch::SignalGate gate;
+  const Ground ground = SurveyGround(taken, environment);
+  Checks checks = CheckGround(ground);
+  const auto add = [&](Checks more) { checks.insert(checks.end(), more.begin(), more.end()); };
+  const auto has_failed = [&](const char* id) {
+    for (const Check& check : checks)
+      if (check.id == id && check.state == State::kFailure) return true;
+    return false;
+  };
+  // Without the library, or with settings that leave it inert, a trial shows nothing more.
+  const bool can_try = !has_failed("library") && !has_failed("settings");
+  std::optional<Trial> trial;
+  if (can_try) {
+    TrialPlan own{{launch::OwnExecutable(), kDoctorDevice}};
+    own.keeps_output = true;
+    own.limit_ns = options.trial_ns;
+    add(DeviceFindings(RunTrial(ground, own, gate)));
+  }
+  if (can_try && !ground.command.empty() && !has_failed("command")) {
+    TrialPlan plan{ground.command, options.window_ns, options.trial_ns};
+    trial = RunTrial(ground, plan, gate);
+    add(CommandFindings(ground, *trial));
+  }
+  bool is_good = true;
+  for (const Check& check : checks) is_good &= check.state != State::kFailure;
+  const std::string next = NextCommand(ground, trial ? &*trial : nullptr);
+  if (options.as_json) {
+    PrintJson(checks, next, is_good);
+  } else {
+    for (const Check& check : checks) PrintLine(check);
+    std::printf("%s\n", is_good ? ("next: " + next).c_str()
+                                : "something would fail: type what the lines marked FAIL say");
+  }
+  return is_good ? 0 : 1;
+}
+
+}  // namespace stepagent::cli

@@ -1,0 +1,329 @@
+#include "collector/cli/doctor_trial.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "collector/cli/start_wait.h"
+#include "collector/launch/control_client.h"
+#include "collector/launch/run_plan.h"
+#include "collector/launch/session_wait.h"
+
+namespace stepagent::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using launch::Answer;
+using nlohmann::json;
+constexpr int kRoundMs = 50;
+// Between asking a program to end and making it.
+constexpr auto kPatience = std::chrono::seconds(5);
+// A collector writes two seconds of records in well under one; this is for a machine that is busy.
+constexpr auto kLongestWriting = std::chrono::seconds(30);
+
+// Settings of the command line that the trial takes over; the others it sets itself.
+bool IsTrialsOwn(const std::string& name) {
+  for (const char* own : {"schedule", "step", "arm", "out", "collector", "require", "max-window"})
+    if (name == own) return true;
+  return false;
+}
+
+class TrialRun {
+ public:
+  TrialRun(const Ground& ground, const TrialPlan& plan, const launch::SignalGate& gate)
+      : ground_(ground), plan_(plan), gate_(gate), run_(launch::NewRunId()) {}
+  ~TrialRun() {
+    if (output_ >= 0) close(output_);
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+
+  Trial Run() {
+    const auto begin = Clock::now();
+    if (!MakeFolder() || !Start()) return std::move(trial_);
+    const auto deadline = begin + std::chrono::nanoseconds(plan_.limit_ns);
+    while (!IsOver(deadline)) poll(nullptr, 0, kRoundMs);
+    LookAtProcesses();
+    EndTree();
+    ReadResults();
+    trial_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    return std::move(trial_);
+  }
+
+ private:
+  bool MakeFolder();
+  bool Start();
+  launch::Environment Variables() const;
+  bool IsOver(Clock::time_point deadline);
+  bool Reap();
+  void LookAtProcesses();
+  void NoteAnswers();
+  void StartAgain();
+  bool HasDeviceAnswer() const;
+  void EndTree();
+  void ReadResults();
+  bool IsInterrupted() const;
+
+  const Ground& ground_;
+  const TrialPlan& plan_;
+  const launch::SignalGate& gate_;
+  const std::string run_;
+  std::string folder_;
+  pid_t child_ = -1;
+  int output_ = -1;
+  Trial trial_;
+  std::vector<Answer> answers_;
+};
+
+// Traces of a trial are nobody's: into a folder that is removed, wherever one can be made.
+bool TrialRun::MakeFolder() {
+  const std::string out = ExistingFolder(ground_.settings.out);
+  for (std::string base :
+       {ground_.environment.Get("TMPDIR"), std::string("/tmp"), out, std::string("/dev/shm")}) {
+    if (base.empty() || base[0] != '/') continue;
+    base += "/stepagent-doctor-XXXXXX";
+    if (mkdtemp(base.data()) == nullptr) continue;
+    folder_ = base;
+    return true;
+  }
+  trial_.error = "there is no folder to write a trial into (TMPDIR, /tmp, " + out + ", /dev/shm)";
+  return false;
+}
+
+launch::Environment TrialRun::Variables() const {
+  launch::Environment environment = ground_.environment;
+  for (const proto::SettingSpec& spec : proto::AllSettings())
+    if (IsTrialsOwn(spec.flag + 2)) environment.Unset(spec.variable);
+  const auto texts = proto::SettingsText(ground_.settings);
+  for (const auto& [name, value] : ground_.given)
+    if (!IsTrialsOwn(name)) environment.Set(proto::FindSetting(name)->variable, texts.at(name));
+  environment.Set("STEPAGENT_OUT", folder_);
+  environment.Set("STEPAGENT_ARM", "start");
+  environment.Set("STEPAGENT_MAX_WINDOW", std::to_string(plan_.window_ns) + "ns");
+  environment.Set("STEPAGENT_EXIT_WAIT", "10s");
+  environment.Set(proto::kRunVariable, run_);
+  environment.Set(proto::kRunModeVariable, "whole");
+  std::vector<std::string> taken;  // a check of its own says so
+  launch::AddInjection(ground_.library, &environment, &taken);
+  return environment;
+}
+
+// stdin is empty and stdout is not ours to write on: ours may be read as JSON.
+[[noreturn]] void Become(const launch::SignalGate& gate, int out, int report, char* const* argv,
+                         char* const* environment) {
+  setpgid(0, 0);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  gate.Restore();
+  execvpe(argv[0], argv, environment);
+  const int error = errno;
+  (void)!write(report, &error, sizeof error);
+  _exit(127);
+}
+
+bool TrialRun::Start() {
+  launch::Environment environment = Variables();
+  std::vector<char*> argv;
+  for (const std::string& word : plan_.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  int report[2], out[2] = {-1, STDERR_FILENO};
+  if (pipe2(report, O_CLOEXEC) != 0 || (plan_.keeps_output && pipe2(out, O_CLOEXEC) != 0)) {
+    trial_.error = std::string("pipe: ") + std::strerror(errno);
+    return false;
+  }
+  // What it leaves behind becomes our child: seen in the tree, and ended with it.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const std::vector<char*> entries = environment.Pointers();
+  child_ = fork();
+  if (child_ == 0) Become(gate_, out[1], report[1], argv.data(), entries.data());
+  int error = child_ < 0 ? errno : 0;
+  close(report[1]);
+  if (plan_.keeps_output) close(out[1]);
+  output_ = out[0];
+  if (child_ > 0 && read(report[0], &error, sizeof error) <= 0) error = 0;
+  close(report[0]);
+  if (error == 0) return true;
+  if (child_ > 0) waitpid(child_, nullptr, 0);
+  trial_.error = plan_.command[0] + ": " + std::strerror(error);
+  return false;
+}
+
+bool TrialRun::Reap() {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (pid != child_) continue;
+    trial_.has_ended = true;
+    trial_.wait_status = status;
+  }
+  return trial_.has_ended;
+}
+
+bool TrialRun::IsInterrupted() const {
+  while (const auto info = gate_.Next())
+    for (const int number : {SIGINT, SIGTERM, SIGQUIT, SIGHUP})
+      if (static_cast<int>(info->ssi_signo) == number) return true;
+  return false;
+}
+
+// Another window, in processes that have CUDA and whose last one is written.
+void TrialRun::StartAgain() {
+  v1::ControlRequest request = launch::MakeRequest(v1::ControlRequest::START);
+  request.set_duration_ns(plan_.window_ns);
+  std::vector<proto::AgentEntry> idle;
+  for (const Answer& answer : answers_) {
+    const v1::AgentStatus& status = answer.message->status();
+    if (status.has_cuda() && status.cycle() > 0 && IsAtRest(status)) idle.push_back(answer.agent);
+  }
+  static_cast<void>(launch::AskAll(idle, request));
+}
+
+void TrialRun::NoteAnswers() {
+  answers_.clear();
+  const auto agents = proto::ListAgents(ground_.dirs, geteuid());
+  for (Answer& answer : launch::AskAll(agents, launch::MakeRequest(v1::ControlRequest::STATUS)))
+    if (answer.message && answer.message->status().run() == run_)
+      answers_.push_back(std::move(answer));
+}
+
+json ReadManifest(const launch::SessionEntry& session, const launch::CycleEntry& cycle) {
+  return launch::ReadJson(launch::CycleFolder(session, cycle.index) + "/manifest.json");
+}
+
+bool HasKernels(const json& manifest) {
+  const json& row = launch::Member(launch::Member(manifest, "balance"), "kernel");
+  const json& written = launch::Member(row, "written");
+  return written.is_number_unsigned() && written.get<uint64_t>() > 0;
+}
+
+// A window with device work, or one that says why there is none.
+bool TrialRun::HasDeviceAnswer() const {
+  for (const launch::SessionEntry& session : launch::ReadSessions({folder_}))
+    for (const launch::CycleEntry& cycle : session.cycles) {
+      if (!cycle.IsWritten()) continue;
+      const json manifest = ReadManifest(session, cycle);
+      const json& gpu = launch::Member(manifest, "gpu");
+      const std::string code = launch::TextMember(gpu, "reason_code");
+      const bool is_final = launch::TextMember(gpu, "status") == "unavailable" &&
+                            code != "no_driver" && code != "cuda_not_initialized" &&
+                            code != "forked_child" && code != "too_late";
+      if (is_final || HasKernels(manifest)) return true;
+    }
+  return false;
+}
+
+bool TrialRun::IsOver(Clock::time_point deadline) {
+  if (Reap()) return true;
+  NoteAnswers();
+  LookAtProcesses();
+  if (HasDeviceAnswer() || Clock::now() >= deadline || IsInterrupted()) return true;
+  StartAgain();
+  return false;
+}
+
+void TrialRun::LookAtProcesses() {
+  for (TreeProcess& seen : ProcessesBelow(getpid())) {
+    // The collector that our agent started is ours, and a child that has not exec'd yet is us.
+    if (seen.title.starts_with("stepcollector ") || seen.is_zombie) continue;
+    if (seen.pid == child_ && seen.stepagent.empty() &&
+        seen.title.find(" doctor") != std::string::npos)
+      continue;
+    const auto known = std::find_if(trial_.processes.begin(), trial_.processes.end(),
+                                    [&](const TrialProcess& p) { return p.seen.pid == seen.pid; });
+    if (known != trial_.processes.end())
+      known->seen = std::move(seen);
+    else
+      trial_.processes.push_back({.seen = std::move(seen)});
+  }
+  for (const Answer& answer : answers_)
+    for (TrialProcess& process : trial_.processes) {
+      if (process.seen.pid != answer.agent.pid) continue;
+      process.has_agent = true;
+      process.has_cuda = answer.message->status().has_cuda();
+      process.rank = answer.message->status().rank();
+    }
+}
+
+// A window still open is cut there; what came of it is written all the same.
+void TrialRun::EndTree() {
+  const auto signal_all = [this](int number) {
+    size_t count = 0;
+    for (const TreeProcess& process : ProcessesBelow(getpid())) {
+      if (process.is_zombie || process.title.starts_with("stepcollector ")) continue;
+      ++count;
+      kill(process.pid, number);
+    }
+    return count;
+  };
+  for (const int number : {SIGTERM, SIGKILL}) {
+    if (signal_all(number) == 0) break;
+    const auto deadline = Clock::now() + kPatience;
+    while (Clock::now() < deadline) {
+      while (waitpid(-1, nullptr, WNOHANG) > 0) {
+      }
+      if (signal_all(0) == 0) break;
+      poll(nullptr, 0, kRoundMs);
+    }
+  }
+}
+
+void AddRanges(const json& manifest,
+               std::map<std::pair<std::string, std::string>, SeenRange>* all) {
+  for (const json& row : launch::Member(manifest, "ranges_seen")) {
+    if (!row.is_object()) continue;
+    SeenRange& range = (*all)[{launch::TextMember(row, "name"), launch::TextMember(row, "domain")}];
+    range.name = launch::TextMember(row, "name");
+    range.domain = launch::TextMember(row, "domain");
+    range.count += row.value("count", uint64_t{0});
+    range.registered += row.value("registered", uint64_t{0});
+  }
+}
+
+void TrialRun::ReadResults() {
+  if (output_ >= 0) {
+    char block[65536];
+    fcntl(output_, F_SETFL, O_NONBLOCK);
+    for (ssize_t n; (n = read(output_, block, sizeof block)) > 0;)
+      trial_.output.append(block, static_cast<size_t>(n));
+  }
+  launch::WaitRules rules;
+  rules.paths = {folder_};
+  rules.deadline = Clock::now() + kLongestWriting;
+  rules.collector_run = run_;
+  rules.dirs = ground_.dirs;
+  rules.is_interrupted = [this] { return IsInterrupted(); };
+  const launch::WaitResult result = launch::WaitForSessions(rules);
+  std::map<std::pair<std::string, std::string>, SeenRange> ranges;
+  for (const launch::SessionEntry& session : result.sessions) {
+    // Counts run from the process's start: the last cycle's hold the others'.
+    json last;
+    for (const launch::CycleEntry& cycle : session.cycles) {
+      json manifest = ReadManifest(session, cycle);
+      if (manifest.empty()) continue;
+      trial_.manifests.push_back(manifest);
+      last = std::move(manifest);
+    }
+    if (!last.is_null()) AddRanges(last, &ranges);
+  }
+  for (auto& [key, range] : ranges) trial_.ranges.push_back(std::move(range));
+  std::stable_sort(trial_.ranges.begin(), trial_.ranges.end(),
+                   [](const SeenRange& a, const SeenRange& b) { return a.count > b.count; });
+}
+
+}  // namespace
+
+Trial RunTrial(const Ground& ground, const TrialPlan& plan, const launch::SignalGate& gate) {
+  return TrialRun(ground, plan, gate).Run();
+}
+
+}  // namespace stepagent::cli

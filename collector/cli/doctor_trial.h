@@ -1,0 +1,52 @@
+#pragma once
+// A short trial of a program on the real path: library, agent, collector, files.
+//
+// Purpose: start a command with the agent in it, record windows of `window_ns` until one holds
+// device work or the time is over, look at its processes meanwhile, end it, and read what was
+// written. The files go into a folder of the doctor's own, which is removed.
+// Thread rule: one thread. The caller becomes the reaper of everything the command leaves behind.
+// Failure rule: `error` says why there was no trial; everything else is what was seen.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collector/cli/doctor_check.h"
+#include "collector/cli/process_tree.h"
+#include "collector/launch/signal_gate.h"
+#include "nlohmann/json.hpp"
+
+namespace stepagent::cli {
+
+struct TrialPlan {
+  std::vector<std::string> command;
+  uint64_t window_ns = 2'000'000'000;
+  uint64_t limit_ns = 60'000'000'000;  // for a first window with device work
+  bool keeps_output = false;  // its stdout is taken (64 KiB at most), else it goes to stderr
+};
+
+struct TrialProcess {
+  TreeProcess seen;
+  bool has_agent = false, has_cuda = false;
+  int64_t rank = -1;
+};
+
+struct SeenRange {
+  std::string name, domain;
+  uint64_t count = 0, registered = 0;
+};
+
+struct Trial {
+  std::string error;
+  bool has_ended = false;  // before the trial was over
+  int wait_status = 0;     // when it has
+  std::string output;
+  std::vector<TrialProcess> processes;
+  std::vector<nlohmann::json> manifests;  // of every cycle, all processes
+  std::vector<SeenRange> ranges;          // of all processes, most frequent first
+  double seconds = 0;
+};
+
+[[nodiscard]] Trial RunTrial(const Ground& ground, const TrialPlan& plan,
+                             const launch::SignalGate& gate);
+
+}  // namespace stepagent::cli

@@ -1,0 +1,24 @@
+#pragma once
+// The processes below one, as /proc shows them.
+//
+// Purpose: who of a program's tree has the driver mapped, which CUPTI, and whether it is Python.
+// Thread rule: functions without state. Failure rule: a process that ends meanwhile is left out;
+// maps that may not be read show nothing mapped.
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace stepagent::cli {
+
+struct TreeProcess {
+  pid_t pid = 0, parent = 0;
+  std::string title;
+  bool is_zombie = false;
+  std::string driver, cupti, stepagent;  // paths of mapped files, "" none
+};
+
+// Every descendant of `root`, parents first; `root` itself is not among them.
+[[nodiscard]] std::vector<TreeProcess> ProcessesBelow(pid_t root);
+
+}  // namespace stepagent::cli

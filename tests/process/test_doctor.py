@@ -1,0 +1,183 @@
+"""`stepagent doctor` names what is wrong, why it matters and what to type; and finds nothing where all is well."""
+import json
+import os
+import subprocess
+import unittest
+
+import harness
+from harness import AgentTest, app
+
+LAUNCHER_PROGRAMS = os.path.join(harness.BUILD, 'tests', 'process', 'launcher', 'programs')
+SONAME = 'libcupti.so.13'
+
+
+class Doctor(AgentTest):
+    def doctor(self, *arguments, status, env=None, **variables):
+        env = dict(env or harness.launcher_environment(), STEPAGENT_OUT=self.out, **variables)
+        result = subprocess.run([harness.STEPAGENT, 'doctor', '--json', *arguments], env=env,
+                                capture_output=True, text=True, check=False,
+                                timeout=harness.PATIENCE * 6, cwd=self.scratch)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        document = json.loads(result.stdout)
+        self.assertEqual(document['good'], status == 0)
+        self.assertFalse(os.path.exists(self.out), 'the doctor leaves nothing')
+        self.checks = {row['id']: row for row in document['checks']}
+        for row in document['checks']:
+            self.assertTrue(row['found'] and row['why'], row)
+            self.assertEqual(row['state'] == 'fail' and not row['type'], False, row)
+        return document
+
+    def only_failure(self, check, found, cure):
+        """The situation is named, with its cure, and nothing else is blamed."""
+        failed = [row['id'] for row in self.checks.values() if row['state'] == 'fail']
+        self.assertEqual(failed, [check])
+        self.assertIn(found, self.checks[check]['found'])
+        self.assertIn(cure, self.checks[check]['type'])
+
+
+class Ground(Doctor):
+    def test_all_is_well(self):
+        document = self.doctor(status=0)
+        self.assertEqual(self.checks['device-trial']['state'], 'ok')
+        self.assertIn('8 of 8 kernels, 4 of 4 copies, 4 of 4 sets',
+                      self.checks['device-trial']['found'])
+        self.assertIn(SONAME, self.checks['cupti']['found'])
+        self.assertIn('CUDA 13.0, 1 device: Simulated GPU', self.checks['driver']['found'])
+        self.assertIn('doctor -- ', document['next'])
+
+    def test_lines_for_people(self):
+        env = dict(harness.launcher_environment(), STEPAGENT_OUT='/proc/none')
+        result = subprocess.run([harness.STEPAGENT, 'doctor'], env=env, capture_output=True,
+                                text=True, check=False, timeout=harness.PATIENCE * 6)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        lines = result.stdout.splitlines()
+        line, = [one for one in lines if one.startswith('FAIL')]
+        self.assertRegex(line, r'^FAIL  output +/proc/none: cannot be created: .*\| every trace goes '
+                               r'there \| type: --out DIR')
+        self.assertTrue(all(one.startswith(('ok', 'warn', 'FAIL')) for one in lines[:-1]), lines)
+        self.assertIn('FAIL', lines[-1])
+
+    # --- broken situations, each named with its cure ---
+
+    def test_output_below_a_file(self):
+        file = os.path.join(self.scratch, 'file')
+        with open(file, 'w', encoding='utf-8'):
+            pass
+        self.doctor('--out', file + '/traces', status=1)
+        self.only_failure('output', 'Not a directory', '--out DIR')
+
+    def test_a_setting_that_does_not_parse(self):
+        self.doctor(status=1, STEPAGENT_SCHEDULE='active=many')
+        self.only_failure('settings', "STEPAGENT_SCHEDULE: 'active=many'", 'stepagent run --help')
+
+    def test_switched_off(self):
+        self.doctor(status=1, STEPAGENT_DISABLE='1')
+        self.only_failure('settings', 'STEPAGENT_DISABLE=1', 'unset STEPAGENT_DISABLE')
+
+    def test_injection_variable_taken(self):
+        self.doctor(status=1, NVTX_INJECTION64_PATH='/opt/nsys/libToolsInjection64.so')
+        self.only_failure('nvtx-injection', '/opt/nsys/libToolsInjection64.so',
+                          'unset NVTX_INJECTION64_PATH')
+
+    def test_collector_that_is_not_there(self):
+        socket = os.path.join(self.scratch, 'collector.sock')
+        self.doctor('--collector', socket, status=1)
+        self.only_failure('collector', 'No such file', 'stepcollector --socket ' + socket)
+
+    def test_no_driver(self):
+        env = harness.launcher_environment()
+        env['LD_LIBRARY_PATH'] = ''
+        if os.path.exists('/dev/nvidia0'):
+            self.skipTest('this machine has a driver')
+        self.doctor(status=1, env=env)
+        self.only_failure('driver', 'libcuda.so.1', 'nvidia-smi')
+
+    def test_stub_driver(self):
+        self.doctor(status=1, STEPAGENT_SIM_CUINIT='34')
+        self.only_failure('driver', 'stub library', "'stubs'")
+
+    def test_no_device(self):
+        self.doctor(status=1, STEPAGENT_SIM_DEVICES='0')
+        self.only_failure('driver', 'no CUDA device', 'CUDA_VISIBLE_DEVICES')
+
+    def test_cupti_missing(self):
+        self.doctor(status=1, STEPAGENT_CUPTI=self.scratch)
+        self.only_failure('cupti', self.scratch, 'nvidia-cuda-cupti')
+
+    def test_cupti_too_new(self):
+        self.doctor(status=1, STEPAGENT_SIM_CUPTI_NEEDS_DRIVER='99000',
+                    STEPAGENT_SIM_DRIVER_VERSION='13000')
+        self.only_failure('cupti', 'CUDA 13.0', 'STEPAGENT_CUPTI')
+
+    def test_not_permitted(self):
+        self.doctor(status=1, STEPAGENT_SIM_FAULTS='cuptiSubscribe*=35;cuptiActivityEnable*=35')
+        self.only_failure('permission', 'does not permit', 'NVreg_RestrictProfilingToAdminUsers=0')
+
+
+class Command(Doctor):
+    def trial(self, *command, status, options=(), **variables):
+        return self.doctor('--for', '300ms', *options, '--', *command, status=status, **variables)
+
+    def test_a_training_loop(self):
+        document = self.trial(app('train_loop'), '--steps', '100000', '--sleep-us', '1000', status=0)
+        self.assertIn('train_loop', self.checks['processes']['found'])
+        self.assertIn('[agent, CUDA]', self.checks['processes']['found'])
+        self.assertIn('nvtx:train_step', self.checks['ranges']['found'])
+        self.assertIn('times, plain', self.checks['ranges']['found'])
+        self.assertRegex(self.checks['capture']['found'],
+                         r'^(\d+) of \1 launches have their device records; \d+ kernels')
+        self.assertIn(SONAME, self.checks['command-cupti']['found'])
+        self.assertEqual(self.checks['rival']['state'], 'ok')
+        self.assertIn('stepagent run --step nvtx:', document['next'])
+
+    def test_a_short_program_is_tried_whole(self):
+        self.trial(app('train_loop'), '--steps', '3', status=0)
+        self.assertIn('nvtx:train_step 3 times, plain', self.checks['ranges']['found'])
+
+    def test_registered_strings_are_told_apart(self):
+        self.trial(app('nvtx_loop'), 'registered', '5', status=0)
+        self.assertIn('registered', self.checks['ranges']['found'])
+
+    def test_a_tree_below_a_shell(self):
+        self.trial('/bin/sh', '-c', app('train_loop') + ' --steps 3000 --sleep-us 1000 & wait',
+                   status=0)
+        self.assertIn('[preloaded, unused]', self.checks['processes']['found'])
+        self.assertIn('CUDA]', self.checks['processes']['found'])
+
+    def test_the_command_is_ended(self):
+        script = 'echo $$ > pid; trap "" TERM; %s --steps 100000 --sleep-us 1000; sleep 1000' % (
+            app('train_loop'))
+        self.trial('/bin/sh', '-c', script, status=0)
+        with open(os.path.join(self.scratch, 'pid'), encoding='utf-8') as source:
+            self.assertFalse(os.path.exists('/proc/' + source.read().strip()))
+
+    # --- broken situations ---
+
+    def test_wrong_step_name(self):
+        self.trial(app('train_loop'), '--steps', '3', status=1,
+                   options=('--step', 'nvtx:trian_step'))
+        self.only_failure('step', 'nvtx:trian_step: seen 0 times', '--step nvtx:')
+
+    def test_rival_holds_the_slot(self):
+        self.trial(app('rival_cupti'), '--early', '--steps', '100000', status=1)
+        self.only_failure('rival', 'another CUPTI client', 'other profiler')
+
+    def test_command_not_found(self):
+        self.trial('no-such-program', status=1)
+        self.only_failure('command', 'No such file', 'path')
+
+    @harness.skip_unless(os.path.join(LAUNCHER_PROGRAMS, 'static'), 'a static program')
+    def test_static_program(self):
+        self.trial(os.path.join(LAUNCHER_PROGRAMS, 'static'), status=1)
+        self.assertEqual(self.checks['command']['state'], 'fail')
+        self.assertIn('statically linked', self.checks['command']['found'])
+
+    def test_environment_cleared_on_the_way(self):
+        libraries = 'LD_LIBRARY_PATH=' + harness.sim_path()
+        self.trial('/usr/bin/env', '-i', libraries, app('train_loop'), '--steps', '100000',
+                   '--sleep-us', '1000', status=1, options=('--trial', '2s'))
+        self.only_failure('processes', 'without the library', 'LD_PRELOAD')
+
+
+if __name__ == '__main__':
+    harness.main()
