@@ -39,7 +39,7 @@ std::string WhyNotWritable(const std::string& out) {
     folder.resize(std::max<size_t>(folder.rfind('/'), 1));
   }
   int error = access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
-  if (error == 0 && stat(folder.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) error = ENOTDIR;
+  if (stat(folder.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) error = ENOTDIR;
   if (error == 0) return {};
   char text[128];
   return out + ": cannot be created: " + folder + ": " + strerror_r(error, text, sizeof text) +

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+import unittest
 
 import harness
 from harness import AgentTest, app, eventually
@@ -107,8 +108,7 @@ class Server(AgentTest):
         self.stop_app(process)
         self.traced(2)
 
-    def test_a_refused_start_ends_and_says_why_and_the_next_one_may_work(self):
-        """B017: a folder that cannot be made costs that window, not the session."""
+    def test_a_folder_that_cannot_be_made_refuses_the_start(self):
         process = self.serve(log='warn')
         with open(self.out, 'w', encoding='utf-8'):
             pass  # a file where the folder should be
@@ -116,8 +116,24 @@ class Server(AgentTest):
         result = self.ask(*start, status=1)
         self.assertIn(self.out, result.stdout)
         self.assertIn('Not a directory', result.stdout)
-        self.assertEqual(self.status()['cycles_lost'], 1)
+        status = self.status()
+        self.assertEqual((status['phase'], status['cycles_lost']), ('idle', 0))
         os.unlink(self.out)
+        result = self.ask(*start)
+        self.assertIn('.pt.trace.json.gz', result.stdout)
+        self.stop_app(process)
+        cycle, = self.traced(1)
+        self.assertEqual(len(cycle.steps), 2)
+
+    @unittest.skipIf(os.geteuid() != 0, 'only root is told that it may write where it cannot')
+    def test_a_start_refused_by_the_collector_ends_and_says_why_and_the_next_one_may_work(self):
+        """B017: a folder that cannot be made costs that window, not the session."""
+        process = self.serve(log='warn')
+        start = ('start', str(self.pid), '--steps', '2', '--step', 'nvtx:request')
+        result = self.ask(*start, '--out', '/proc/none', status=1)
+        self.assertIn('/proc/none', result.stdout)
+        self.assertIn('cannot create folder', result.stdout)
+        self.assertEqual(self.status()['cycles_lost'], 1)
         result = self.ask(*start)
         self.assertIn('.pt.trace.json.gz', result.stdout)
         self.stop_app(process)
