@@ -47,7 +47,7 @@ class Misfortune(CollectorTest):
     def test_B079_exit_with_a_stopped_collector_is_bounded(self):
         collector = self.start_collector()
         process = self.busy(300, 1000, exit_wait='500ms')
-        self.wait_raw()
+        self.wait_raw(size=20000)  # some of the cycle, not only the Hello
         collector.send_signal(signal.SIGSTOP)
         self.finish_app(process)
         collector.send_signal(signal.SIGCONT)

@@ -2,6 +2,8 @@
 import glob
 import json
 import os
+import re
+import shutil
 import signal
 import unittest
 
@@ -82,6 +84,30 @@ class Containers(AgentTest):
         self.assertEqual(cycle.steps, [3, 4])
         self.assertTrue(cycle.manifest['cycle']['complete'])
         self.assertEqual(os.stat(cycle.folder).st_uid, pod.NOBODY)
+
+    def test_the_pod_of_the_documentation(self):
+        """docs/kubernetes.md: its user, its variables, its places."""
+        with open(os.path.join(harness.SOURCE, 'docs', 'kubernetes.md'), encoding='utf-8') as source:
+            yaml = source.read().split('```yaml')[1].split('```')[0]
+        documented = {name: value.strip('"') for name, value in
+                      re.findall(r'\{name: ([A-Z_]+), value: ("[^"]*"|[^}]*)\}', yaml)}
+        self.assertEqual(sorted(documented), ['LD_PRELOAD', 'STEPAGENT_OUT', 'STEPAGENT_SCHEDULE',
+                                              'STEPAGENT_STEP'])
+        uid = int(re.search(r'runAsUser: (\d+)', yaml).group(1))
+        # What the init container does, with what the archive holds.
+        prefix = os.path.join(self.scratch, 'opt')
+        for folder, names in (('bin', ('stepagent', 'stepcollector')),
+                              ('lib', ('libstepagent.so', 'libstepagent_core.so'))):
+            os.makedirs(os.path.join(prefix, folder))
+            for name in names:
+                shutil.copy(os.path.join(harness.BUILD, folder, name), os.path.join(prefix, folder))
+        self.pod.spec['writable'] = {documented['STEPAGENT_OUT']: self.shared}
+        self.pod.spec['writable']['/opt/stepagent'] = prefix
+        env = dict(self.variables(preload=False), **documented)
+        self.finish(self.contain([app('train_loop'), '--steps', '12'], env, uid=uid))
+        found = self.traced(1, self.shared)
+        self.assertEqual(found[0].steps, [4, 5])
+        self.assertEqual(found[0].manifest['gpu']['status'], 'collected')
 
     def test_launcher_in_it(self):
         env = self.variables(preload=False)
