@@ -40,8 +40,17 @@ prepare_rival() {
   }
   touch "$venv/.ready"
 }
+# promtool, out of Debian's package of the server, which is not installed: it would start one.
+prepare_promtool() {
+  local folder=$BUILD/promtool
+  [[ -e $folder/usr/bin/promtool ]] && return 0
+  mkdir -p "$folder"
+  (cd "$folder" && apt-get download -q prometheus >download.log 2>&1 && dpkg -x prometheus_*.deb . &&
+    rm -f prometheus_*.deb) || say "promtool is not to be had here: /metrics is checked without it"
+}
 build
 prepare_python
+prepare_promtool
 prepare_readers
 prepare_rival
 export STEPAGENT_TEST_PYTHON=$BUILD/venv/bin/python

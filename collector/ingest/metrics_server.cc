@@ -77,12 +77,13 @@ bool IsLeftOver(const std::string& path, const Address& address) {
 }  // namespace
 
 struct MetricsServer::Peer {
-  Peer(asio::io_context* io, MetricsServer* s, asio::basic_stream_socket<Protocol> taken)
-      : server(s), socket(std::move(taken)), timer(*io) {
-    ++server->peers_;
+  Peer(asio::io_context* io, std::shared_ptr<size_t> peers,
+       asio::basic_stream_socket<Protocol> taken)
+      : count(std::move(peers)), socket(std::move(taken)), timer(*io) {
+    ++*count;
   }
-  ~Peer() { --server->peers_; }
-  MetricsServer* const server;
+  ~Peer() { --*count; }
+  const std::shared_ptr<size_t> count;
   asio::basic_stream_socket<Protocol> socket;
   asio::steady_timer timer;
   std::string request, answer;
@@ -120,17 +121,12 @@ MetricsServer::MetricsServer(asio::io_context* io, int listening,
   Accept();
 }
 
-void MetricsServer::Close() {
-  asio::error_code ignored;
-  acceptor_.close(ignored);
-}
-
 void MetricsServer::Accept() {
   acceptor_.async_accept(
       [this](const asio::error_code& error, asio::basic_stream_socket<Protocol> socket) {
-        if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
-        if (!error && peers_ < kMostPeers) {
-          const auto peer = std::make_shared<Peer>(io_, this, std::move(socket));
+        if (error == asio::error::operation_aborted) return;
+        if (!error && *peers_ < kMostPeers) {
+          const auto peer = std::make_shared<Peer>(io_, peers_, std::move(socket));
           peer->timer.expires_after(kPeerTime);
           peer->timer.async_wait([weak = std::weak_ptr<Peer>(peer)](const asio::error_code& why) {
             asio::error_code ignored;

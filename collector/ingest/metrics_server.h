@@ -20,7 +20,6 @@ class MetricsServer {
 
   // Takes the descriptor. `render`: the page's text.
   MetricsServer(asio::io_context* io, int listening, std::function<std::string()> render);
-  void Close();
 
  private:
   using Protocol = asio::generic::stream_protocol;
@@ -32,7 +31,8 @@ class MetricsServer {
   asio::io_context* const io_;
   asio::basic_socket_acceptor<Protocol> acceptor_;
   const std::function<std::string()> render_;
-  size_t peers_ = 0;
+  // Shared: a peer that is still open outlives this, until the io context drops it.
+  const std::shared_ptr<size_t> peers_ = std::make_shared<size_t>(0);
 };
 
 }  // namespace stepagent::ingest

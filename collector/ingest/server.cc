@@ -38,7 +38,12 @@ size_t RaiseDescriptorLimit() {
 }  // namespace
 
 Server::Impl::Impl(ServerConfig c)
-    : config(std::move(c)), log(config.log), acceptor(io), tick(io), metrics(config.version) {
+    : config(std::move(c)),
+      log(config.log),
+      file_pool(config.honours_agents_out ? 1 : 2),
+      acceptor(io),
+      tick(io),
+      metrics(config.version) {
   if (config.metrics_socket >= 0) {
     metrics_server = std::make_unique<MetricsServer>(
         &io, config.metrics_socket, [this] { return metrics.Render(connections.size()); });

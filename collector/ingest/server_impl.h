@@ -58,7 +58,8 @@ struct Server::Impl {
   ServerConfig config;
   std::shared_ptr<spdlog::logger> log;
   // Before everything that may hold a strand of theirs; joined in ~Server.
-  asio::thread_pool frame_pool{2}, file_pool{2};
+  // A run's own collector shares cores and memory with the application: one cycle at a time.
+  asio::thread_pool frame_pool{2}, file_pool;
   asio::io_context io;
   asio::local::stream_protocol::acceptor acceptor;
   asio::steady_timer tick;
