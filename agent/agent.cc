@@ -321,7 +321,9 @@ void Agent::Leave(uint64_t now_ns) {
   const uint64_t deadline = leave_deadline_ns_.load(std::memory_order_acquire);
   if (!leave_begun_) {
     leave_begun_ = true;
-    leave_had_cycle_ = controller_->IsRecording() || Gate().snapshot().wants_device;
+    // PID 1 of a container takes the collector with it: then earlier cycles' files count, too.
+    leave_had_cycle_ =
+        controller_->IsRecording() || Gate().snapshot().wants_device || getpid() == 1;
     (void)Gate().Stop(Ended::kExit, /*at_once=*/true, HostClock::Ticks());
     controller_->SetGrace(settings_.exit_wait_ns / 2);
     Record(now_ns);
