@@ -14,6 +14,7 @@
 
 #include "agent/drain/drainer.h"
 #include "agent/drain/io/uplink.h"
+#include "agent/drain/redactor.h"
 #include "agent/drain/session_messages.h"
 #include "agent/identity.h"
 #include "agent/phase_controller.h"
@@ -95,6 +96,14 @@ class Agent {
   void ApplyStepSource(const proto::StepSetting& step);
   core::StepGate::Verdict ApplyToggle(trigger::ToggleAction action, core::Ended why);
 
+  // --- what is told (agent_redaction.cc)
+  void ReadRedactKey();
+  // Makes the redactor for what capture_ asks for; redaction of a session never gets less.
+  void ApplyRedaction();
+  // "" or why a capture cannot redact what `settings` asks for; adds what is in force already.
+  [[nodiscard]] std::string AddRedaction(proto::Settings* settings) const;
+  [[nodiscard]] proto::Settings Redacted(const proto::Settings& settings) const;
+
   // --- messages (agent_messages.cc)
   [[nodiscard]] std::string EncodeHello() const;
   [[nodiscard]] std::string CollectorProgram() const;
@@ -105,6 +114,8 @@ class Agent {
   proto::Settings settings_;
   proto::Settings capture_;          // settings in force for the capture in progress
   Identity identity_;
+  proto::HashKey redact_key_;
+  std::unique_ptr<drain::Redactor> redactor_;  // nullptr: nothing is redacted
   bool inert_ = false;
   bool whole_run_ = false;           // `run` with neither step source nor schedule
   bool has_step_source_ = false;

@@ -116,7 +116,8 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
   } else if (request.duration_ns != 0) {
     wanted.schedule.reset();
   }
-  answer.reason = WhyNotCapture(wanted);
+  answer.reason = AddRedaction(&wanted);
+  if (answer.reason.empty()) answer.reason = WhyNotCapture(wanted);
   if (request.steps != 0 && !proto::HasStepSource(wanted)) {
     answer.reason = "--steps needs a step source: give --step, for instance nvtx:train_step";
   }

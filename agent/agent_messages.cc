@@ -52,9 +52,10 @@ std::string Agent::EncodeHello() const {
     const proto::ScheduleSetting& s = *capture_.schedule;
     hello.schedule = {s.skip_first, s.wait, s.warmup, s.active, s.repeat, s.skip_first_wait};
   }
-  hello.step_source = capture_.step.Text();
+  const proto::Settings shown = Redacted(capture_);
+  hello.step_source = shown.step.Text();
   hello.step_extent = capture_.step_extent == proto::StepExtent::kPeriod ? "period" : "range";
-  hello.settings = proto::SettingsText(capture_);
+  hello.settings = proto::SettingsText(shown);
   hello.labels = capture_.labels;
   hello.out = capture_.out;
   if (identity_.run_given) hello.run_dir = identity_.run;
@@ -65,6 +66,7 @@ std::string Agent::EncodeHello() const {
   hello.process_start_ticks = identity_.process_start_ticks;
   hello.max_traces = capture_.max_traces;
   hello.max_bytes = capture_.max_bytes;
+  if (redactor_ != nullptr) redactor_->Apply(&hello);
   return drain::EncodeHello(hello);
 }
 

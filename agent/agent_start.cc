@@ -144,6 +144,7 @@ bool Agent::ApplyDefaults() {
 
 bool Agent::ReadWho() {
   identity_ = ReadIdentity(environment_);
+  ReadRedactKey();
   if (settings_.ranks && identity_.rank >= 0 &&
       std::find(settings_.ranks->begin(), settings_.ranks->end(),
                 static_cast<uint32_t>(identity_.rank)) == settings_.ranks->end()) {
@@ -203,6 +204,7 @@ bool Agent::StartUplink() {
   drainer_ = std::make_unique<drain::Drainer>(drain_config, uplink_.get());
   drainer_->SetGateObserver([this](const core::GateEvent& event) { OnGateEvent(event); });
   controller_->SetDrainer(drainer_.get());
+  ApplyRedaction();
   return true;
 }
 
@@ -225,6 +227,7 @@ bool Agent::ArmAtStart() {
 void Agent::ApplyCapture(const proto::Settings& settings) {
   capture_ = settings;
   hello_is_current_ = false;
+  ApplyRedaction();
   (void)core::Gate().Reconfigure(GateConfigOf(settings));
   CaptureOptions options;
   options.activities = settings.activities;

@@ -4,6 +4,7 @@
 
 #include "agent/core/clock.h"
 #include "agent/cupti/driver.h"
+#include "agent/drain/redactor.h"
 #include "agent/guard/log.h"
 #include "agent/unwind/stack_capture.h"
 #include "proto/settings.h"
@@ -270,10 +271,10 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
     if (has_cuda_ && !backend_->IsArmed()) backend_->Diagnose();
     TakeClockSample();
   }
-  const drain::CycleReportData report =
-      MakeReport(closing.cycle, now_ns - closing.since_ns, in_vain);
+  drain::CycleReportData report = MakeReport(closing.cycle, now_ns - closing.since_ns, in_vain);
   NoteResult(report);
   drain::BatchBuilder& builder = drainer_->builder();
+  if (builder.redactor() != nullptr) builder.redactor()->Apply(&report);
   for (const GpuState::Note& note : report.gpu.notes) {
     builder.AddNote(closing.cycle, note.code, note.text);
   }

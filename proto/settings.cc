@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/redaction.h"
 #include "proto/settings_table.h"
 
 namespace stepagent::proto {
@@ -164,8 +165,8 @@ const std::vector<SettingRow>* MakeRows() {
        ParseLabelsInto,
        LabelsText},
       {{"--redact", nullptr, "STEPAGENT_REDACT", "LIST", "none",
-        "none (paths, names, args, hosts: in a later version)", "What is left out of the output.",
-        false},
+        "a list of paths names args hosts, none",
+        "Texts that leave the program as keyed hashes only; see docs/privacy.md.", false},
        ParseRedactInto,
        [](S s) { return JoinWords(s.redact); }},
       {{"--ranks", nullptr, "STEPAGENT_RANKS", "LIST", "all", "a list of ranks (0,3,8-15), all",
@@ -195,6 +196,12 @@ const std::vector<SettingRow>* MakeRows() {
         "a number of bytes (2GiB, 500MB); 0 is none", "The most bytes a run may write.", false},
        Count<&Settings::max_bytes>,
        [](S s) { return BytesText(s.max_bytes); }},
+      {{"--max-trace-bytes", nullptr, "STEPAGENT_MAX_TRACE_BYTES", "BYTES", "384MiB",
+        "a number of bytes (384MiB, 100MB); 0 is none",
+        "The most JSON text of one Chrome trace; more is cut into parts where a step begins.",
+        false},
+       Count<&Settings::max_trace_bytes>,
+       [](S s) { return BytesText(s.max_trace_bytes); }},
       {{"--arm-wait", nullptr, "STEPAGENT_ARM_WAIT", "DURATION", "100ms", kDurationAllowed,
         "The longest a first active step may be held until collection is on.", false},
        Duration<&Settings::arm_wait_ns>,
@@ -214,8 +221,8 @@ const std::vector<SettingRow>* MakeRows() {
 // Ours, but no settings: see settings.h.
 bool IsInternalVariable(std::string_view name) {
   return name == kDisableVariable || name == "STEPAGENT_RUNTIME_DIR" || name == "STEPAGENT_LIB" ||
-         name.starts_with(kRunVariable) || name.starts_with("STEPAGENT_SIM_") ||
-         name.starts_with("STEPAGENT_TEST_");
+         name == kRedactKeyVariable || name.starts_with(kRunVariable) ||
+         name.starts_with("STEPAGENT_SIM_") || name.starts_with("STEPAGENT_TEST_");
 }
 
 // As it was given, if it was.

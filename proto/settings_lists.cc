@@ -110,7 +110,7 @@ bool ParseRedactInto(std::string_view value, Settings* settings, std::string* wh
     settings->redact.clear();
     return true;
   }
-  return WordList(value, {}, {"paths", "names", "args", "hosts"}, &settings->redact, why);
+  return WordList(value, {"paths", "names", "args", "hosts"}, {}, &settings->redact, why);
 }
 
 bool ParseRanksInto(std::string_view value, Settings* settings, std::string* why) {

@@ -9,6 +9,7 @@
 #include "agent/drain/device_rows.h"
 #include "agent/drain/gate_rows.h"
 #include "agent/drain/message_writer.h"
+#include "agent/drain/redactor.h"
 #include "agent/drain/stack_rows.h"
 #include "proto/limits.h"
 
@@ -56,6 +57,7 @@ struct BatchBuilder::Columns {
   explicit Columns(BatchIdentity id) : identity(std::move(id)) {}
 
   BatchIdentity identity;
+  Redactor* redactor = nullptr;
   RecordColumns records;
   GateRows gate;
   DeviceRows devices;
@@ -101,7 +103,11 @@ void BatchBuilder::Columns::DeclareThread(uint32_t index, uint32_t tid, std::str
   thread_index.Find({index}, &is_new);
   if (!is_new) return;
   ThreadRow row{.index = index, .tid = tid, .name = {}};
-  name.copy(row.name, sizeof row.name - 1);
+  if (redactor == nullptr) {
+    name.copy(row.name, sizeof row.name - 1);
+  } else {
+    redactor->ThreadName(name).copy(row.name, sizeof row.name - 1);
+  }
   threads.push_back(row);
 }
 
@@ -117,7 +123,8 @@ void BatchBuilder::Columns::WriteIdentity(BatchWriter* batch, uint32_t cycle) co
   protozero::pbf_builder<wire::Identity> message(*batch, wire::Batch::identity);
   PutText(&message, wire::Identity::run, identity.run);
   PutText(&message, wire::Identity::session, identity.session);
-  PutText(&message, wire::Identity::host, identity.host);
+  PutText(&message, wire::Identity::host,
+          redactor == nullptr ? identity.host : redactor->Host(identity.host));
   PutSigned(&message, wire::Identity::rank, identity.rank);
   PutUint(&message, wire::Identity::cycle, cycle);
 }
@@ -169,27 +176,37 @@ void BatchBuilder::Columns::Clear() {
 BatchBuilder::BatchBuilder(BatchIdentity identity) : columns_(new Columns(std::move(identity))) {}
 BatchBuilder::~BatchBuilder() { delete columns_; }
 
+void BatchBuilder::SetRedactor(Redactor* redactor) { columns_->redactor = redactor; }
+const Redactor* BatchBuilder::redactor() const { return columns_->redactor; }
+
 void BatchBuilder::AddThread(uint32_t index, uint32_t tid, std::string_view name) {
   columns_->DeclareThread(index, tid, name);
 }
 
 void BatchBuilder::AddRecord(uint32_t thread_index, const core::Record& record) {
   Columns& c = *columns_;
-  c.UseName(record.name);
-  if (record.kind == core::RecordKind::kCall) {
+  if (record.kind == core::RecordKind::kCall) {  // the name is the API's: nobody's secret
+    c.UseName(record.name);
     c.records.calls.Add(thread_index, record);
     if (record.stack != 0) {
       c.stacks.Use(record.stack, [&c](core::NameId path) {
-        c.UseName(path);
-        return path;
+        const core::NameId told = c.redactor != nullptr ? c.redactor->StackFileId(path) : path;
+        c.UseName(told);
+        return told;
       });
     }
     ++c.content.records[ActivityOfCall(record.call_class)];
-  } else {
-    c.UseName(record.domain);
-    c.records.ranges.Add(thread_index, record);
-    ++c.content.records[kNvtx];
+    return;
   }
+  core::Record range = record;
+  if (c.redactor != nullptr) {
+    range.name = c.redactor->RangeId(record.name);
+    range.domain = c.redactor->RangeId(record.domain);
+  }
+  c.UseName(range.name);
+  c.UseName(range.domain);
+  c.records.ranges.Add(thread_index, range);
+  ++c.content.records[kNvtx];
 }
 
 void BatchBuilder::WatchUnloads() { columns_->stacks.WatchUnloads(); }
@@ -205,7 +222,8 @@ void BatchBuilder::AddNote(uint32_t cycle, std::string_view code, std::string_vi
   protozero::pbf_builder<wire::Note> message(encoded);
   PutUint(&message, wire::Note::cycle, cycle);
   PutText(&message, wire::Note::code, code);
-  PutText(&message, wire::Note::text, text);
+  PutText(&message, wire::Note::text,
+          columns_->redactor == nullptr ? std::string(text) : columns_->redactor->Sentence(text));
   columns_->notes.push_back(std::move(encoded));
 }
 
@@ -219,8 +237,14 @@ void BatchBuilder::AddCycleReport(std::string encoded) {
 }
 
 void BatchBuilder::OnKernel(const core::KernelActivity& kernel) {
-  columns_->UseName(columns_->records.kernels.Add(kernel));
   ++columns_->content.records[kKernel];
+  if (columns_->redactor == nullptr) {
+    columns_->UseName(columns_->records.kernels.Add(kernel));
+    return;
+  }
+  core::KernelActivity redacted = kernel;
+  redacted.name = columns_->redactor->KernelId(kernel.name);
+  columns_->UseName(columns_->records.kernels.Add(redacted));
 }
 void BatchBuilder::OnMemcpy(const core::MemcpyActivity& copy) {
   columns_->records.memcpys.Add(copy);

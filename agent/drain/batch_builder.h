@@ -17,6 +17,8 @@
 
 namespace stepagent::drain {
 
+class Redactor;
+
 struct BatchIdentity {
   std::string run, session, host;
   int32_t rank = -1;
@@ -54,6 +56,10 @@ class BatchBuilder : public core::ActivitySink {
   ~BatchBuilder() override;
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
+
+  // What texts become from here on; nullptr: themselves. It is the caller's, and outlives its use.
+  void SetRedactor(Redactor* redactor);
+  [[nodiscard]] const Redactor* redactor() const;
 
   // Declares a thread in the batch at hand; to be called before its records, again after Finish.
   // Repeated calls are free.

@@ -53,6 +53,8 @@ constexpr const char* kTail =
     "| `STEPAGENT_LIB` | the `libstepagent.so` that `stepagent run` preloads |\n"
     "| `STEPAGENT_RUN` | id of the run and name of its folder, one for a whole process tree; `run` "
     "makes one and keeps one that is set |\n"
+    "| `STEPAGENT_REDACT_KEY` | any text: the key of the hashes that `--redact` leaves, to compare "
+    "names of several runs; `run` makes one for each run |\n"
     "| `STEPAGENT_RUN_MODE` | what `run` tells the library; not to be set by "
     "hand |\n";
 

@@ -11,6 +11,7 @@
 
 #include "collector/launch/environment.h"
 #include "collector/launch/setting_args.h"
+#include "proto/redaction.h"
 
 namespace stepagent::launch {
 namespace {
@@ -81,7 +82,20 @@ void ListVariables(const SettingArgs& args, RunPlan* plan) {
   if (!s.log_file.empty())
     set("STEPAGENT_LOG", texts.at("log").substr(0, texts.at("log").find(':') + 1) + s.log_file);
   set(proto::kRunVariable, plan->run);
+  if (!plan->redact_key.empty()) set(proto::kRedactKeyVariable, plan->redact_key);
   set(proto::kRunModeVariable, plan->is_whole ? "whole" : "steps");
+}
+
+// Lowercase hex digits of random bytes; empty when the kernel has none to give.
+std::string RandomHex(size_t bytes) {
+  std::string text;
+  std::vector<unsigned char> random(bytes);
+  if (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) return text;
+  for (const unsigned char byte : random) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15U];
+  }
+  return text;
 }
 
 // A file name, and short enough for an abstract socket's.
@@ -143,6 +157,8 @@ RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environme
                       .Line());
     return plan;
   }
+  // One for the tree, whoever redacts and when: names are then equal in all files of the run.
+  if (!Environment(environment).Has(proto::kRedactKeyVariable)) plan.redact_key = RandomHex(16);
   ApplyRunDefaults(&plan);
   MakeAbsolute(&plan.settings);
   ListVariables(taken, &plan);

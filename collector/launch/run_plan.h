@@ -20,6 +20,7 @@ struct RunPlan {
   proto::Settings settings;  // as the agents will see them
   std::vector<std::string> command;
   std::string run;                // the run's id, its folder's name
+  std::string redact_key;         // to set for the child; empty: it has one already
   bool is_whole = false;          // nothing said what a step is: one cycle, first use to end
   std::vector<std::string> says;  // lines for stderr before the start
   std::vector<std::pair<std::string, std::string>> variables;  // to set for the child

@@ -13,6 +13,7 @@
 
 #include "collector/spool/recover.h"
 #include "nlohmann/json.hpp"
+#include "proto/redaction.h"
 
 namespace stepagent::launch {
 namespace {
@@ -80,7 +81,8 @@ bool SessionEntry::IsHeld() const {
 bool SessionEntry::IsAlive() const {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
-  if (pid <= 0 || (!host.empty() && host != name)) return false;
+  const bool is_elsewhere = !host.empty() && host != name && !proto::IsRedactedHost(host);
+  if (pid <= 0 || is_elsewhere) return false;
   const bool is_there = kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
   // The number may be another process's by now, or in our process namespace (PID 1 of a container).
   return is_there && spool::ProcessLives(folder).value_or(true);

@@ -4,6 +4,7 @@
 
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
+#include "proto/redaction.h"
 
 namespace stepagent::spool {
 namespace {
@@ -37,6 +38,12 @@ Json SessionJson(const model::SessionInfo& s) {
   return j;
 }
 
+// Problems are ours and name files by their whole path.
+Json Told(const std::string& line, const model::SessionInfo& session) {
+  const bool keeps_paths = (proto::RedactBits(session.redact) & proto::kRedactPaths) == 0;
+  return keeps_paths ? line : proto::WithoutPaths(line, "(path left out)");
+}
+
 Json CyclesJson(const SessionState& state) {
   Json cycles = Json::array();
   for (const CycleEntry& c : state.cycles) {
@@ -46,7 +53,7 @@ Json CyclesJson(const SessionState& state) {
     j["ended"] = Known(c.ended, !c.ended.empty());
     j["complete"] = c.complete;
     j["files"] = c.files;
-    if (!c.error.empty()) j["error"] = c.error;
+    if (!c.error.empty()) j["error"] = Told(c.error, state.session);
     cycles.push_back(std::move(j));
   }
   return cycles;
@@ -66,7 +73,8 @@ std::string SessionJsonText(const SessionState& state) {
                   {"lost_frames", state.lost_frames},
                   {"refused_frames", state.refused_frames}};
   j["duplicate_rank"] = state.has_duplicate_rank;
-  j["problems"] = state.problems;
+  j["problems"] = Json::array();
+  for (const std::string& line : state.problems) j["problems"].push_back(Told(line, state.session));
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

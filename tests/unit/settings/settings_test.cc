@@ -46,6 +46,7 @@ TEST(SettingsTable, HoldsTheContractsNamesAndDefaults) {
       {"--max-records", "STEPAGENT_MAX_RECORDS", "50M"},
       {"--max-traces", "STEPAGENT_MAX_TRACES", "100"},
       {"--max-bytes", "STEPAGENT_MAX_BYTES", "2GiB"},
+      {"--max-trace-bytes", "STEPAGENT_MAX_TRACE_BYTES", "384MiB"},
       {"--arm-wait", "STEPAGENT_ARM_WAIT", "100ms"},
       {"--exit-wait", "STEPAGENT_EXIT_WAIT", "2s"},
       {"--log", "STEPAGENT_LOG", "warn"}};

@@ -261,7 +261,7 @@ TEST(Words, AreCheckedByName) {
   EXPECT_EQ(WhyOf("--formats", "chrome,perfetto,sqlite,html,folded,pprof"), "accepted");
   EXPECT_EQ(WhyOf("--stacks", "native"), "accepted");
   EXPECT_EQ(WhyOf("--stacks", "python"), "not known");
-  EXPECT_EQ(WhyOf("--redact", "paths"), "'paths' comes in a later version");
+  EXPECT_EQ(WhyOf("--redact", "paths,faces"), "'faces' is not known");
   EXPECT_EQ(WhyOf("--step-extent", "Range"), "not known");
   EXPECT_EQ(WhyOf("--arm", "now"), "not known");
   EXPECT_EQ(WhyOf("--graph", "nodes"), "not known");
