@@ -25,9 +25,9 @@ void Say(const std::string& line) {
 
 int Convert(const std::string& in, const std::string& format, const std::string& out) {
   ConvertOutput output(format, out);
-  const ConvertReport report = ReadForConvert(in, [&](model::Cycle cycle) {
-    symbols::Symbolize(&cycle);
-    output.Take(std::move(cycle));
+  const ConvertReport report = ReadForConvert(in, [&](SourceCycle source) {
+    symbols::Symbolize(&source.cycle);
+    output.Take(std::move(source));
   });
   output.Finish();
   for (const std::string& file : output.files()) std::printf("%s\n", file.c_str());
@@ -43,12 +43,12 @@ int Convert(const std::string& in, const std::string& format, const std::string&
 }  // namespace
 
 int ConvertMain(int argc, char** argv) {
-  CLI::App app("A raw file, a session, a cycle or a Kineto file as another format.",
+  CLI::App app("A raw file, a cycle, a session, a run or a Kineto file as another format.",
                "stepagent convert");
   std::string in, format, out;
   std::vector<std::string> formats;
   for (const std::string_view known : writers::KnownFormats()) formats.emplace_back(known);
-  app.add_option("in", in, "raw.steps, a session, a cycle or a Kineto file")->required();
+  app.add_option("in", in, "raw.steps, a cycle, a session, a run or a Kineto file")->required();
   app.add_option("--to", format, "The format")->required()->check(CLI::IsMember(formats));
   app.add_option("-o,--out", out, "The file; a folder where there are several cycles")->required();
   const std::vector<std::string> words(argv + 1, argv + argc);

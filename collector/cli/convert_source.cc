@@ -5,6 +5,9 @@
 #include <optional>
 
 #include "collector/analysis/kineto_reader.h"
+#include "collector/ingest/cycle_output.h"
+#include "collector/ingest/recovery_state.h"
+#include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/spool/recover.h"
 
@@ -12,7 +15,7 @@ namespace stepagent::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using OnCycle = std::function<void(model::Cycle)>;
+using OnCycle = std::function<void(SourceCycle)>;
 
 bool Exists(const fs::path& path) {
   std::error_code error;
@@ -20,19 +23,26 @@ bool Exists(const fs::path& path) {
 }
 
 // `only`: the name of the one cycle folder that is wanted; empty takes all.
-void ReadRaw(const std::string& path, const std::string& only, const OnCycle& on_cycle,
-             ConvertReport* out) {
+void ReadRaw(const std::string& path, const std::string& only, const std::string& session,
+             const OnCycle& on_cycle, ConvertReport* out) {
+  const bool has_duplicate_rank =
+      ingest::ReadOldState(fs::path(path).parent_path().string()).has_duplicate_rank;
   spool::RawReport report;
   size_t found = 0;
-  out->error = spool::ReadCycles(
+  std::string error = spool::ReadCycles(
       path,
       [&](model::Cycle cycle) {
         if (!only.empty() && spool::CycleName(cycle.index) != only) return;
         ++found;
-        on_cycle(std::move(cycle));
+        if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
+        ingest::AddWriteNotes(has_duplicate_rank, 0, &cycle);
+        on_cycle({std::move(cycle), session, has_duplicate_rank});
       },
       &report);
-  if (!out->error.empty()) return;
+  if (!error.empty()) {
+    out->error = std::move(error);
+    return;
+  }
   if (report.damaged_frames > 0) {
     out->problems.push_back(path + ": " + std::to_string(report.damaged_frames) +
                             " damaged frames");
@@ -53,18 +63,34 @@ void ReadKineto(const std::string& path, const OnCycle& on_cycle, ConvertReport*
     return;
   }
   out->problems = read.problems;
-  on_cycle(std::move(read.cycle));
+  on_cycle({std::move(read.cycle), "", false});
+}
+
+void ReadRun(const fs::path& run, const OnCycle& on_cycle, ConvertReport* out) {
+  size_t found = 0;
+  for (const std::string& name : spool::RealFoldersIn((run / "sessions").string())) {
+    const fs::path raw = run / "sessions" / name / spool::kRawName;
+    if (!Exists(raw)) continue;
+    ++found;
+    ConvertReport session;
+    ReadRaw(raw.string(), "", name, on_cycle, &session);
+    // One unreadable session is a problem of the run, not its end.
+    if (!session.error.empty()) session.problems.push_back(std::move(session.error));
+    out->problems.insert(out->problems.end(), session.problems.begin(), session.problems.end());
+  }
+  if (found == 0) out->error = run.string() + ": holds no session";
 }
 
 void ReadFolder(fs::path path, const OnCycle& on_cycle, ConvertReport* out) {
   if (!path.has_filename()) path = path.parent_path();  // a slash at the end
   const fs::path own = path / spool::kRawName, parent = path.parent_path() / spool::kRawName;
   const std::string name = path.filename().string();
-  if (Exists(own)) return ReadRaw(own.string(), "", on_cycle, out);
+  if (Exists(own)) return ReadRaw(own.string(), "", "", on_cycle, out);
   if (name.starts_with("cycle-") && Exists(parent)) {
-    return ReadRaw(parent.string(), name, on_cycle, out);
+    return ReadRaw(parent.string(), name, "", on_cycle, out);
   }
-  out->error = path.string() + ": is no session or cycle; name one of OUT/<run>/sessions/";
+  if (Exists(path / "sessions")) return ReadRun(path, on_cycle, out);
+  out->error = path.string() + ": is no run, session or cycle; name OUT/<run> or what is in it";
 }
 
 }  // namespace
@@ -83,7 +109,7 @@ ConvertReport ReadForConvert(const std::string& path, const OnCycle& on_cycle) {
     // gzip, or JSON's first byte (a byte order mark or a blank may come before it).
     const bool is_json = first == 0x1f || first == '{' || first == '[' || first == ' ' ||
                          first == '\n' || first == 0xEF;
-    is_json ? ReadKineto(path, on_cycle, &out) : ReadRaw(path, "", on_cycle, &out);
+    is_json ? ReadKineto(path, on_cycle, &out) : ReadRaw(path, "", "", on_cycle, &out);
   }
   return out;
 }

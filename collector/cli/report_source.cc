@@ -6,8 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+
 #include "collector/analysis/kineto_reader.h"
 #include "collector/analysis/summary.h"
+#include "collector/launch/progress_bar.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/spool/recover.h"
@@ -126,7 +129,11 @@ void ReportSource::AddOut(const std::string& path) {
 }
 
 void ReportSource::Recover(const std::string& path) {
-  const spool::RecoverReport report = spool::RecoverAll(path, spool::Living::kLeaveAlone);
+  using Bar = launch::ProgressBar;
+  Bar bar(STDERR_FILENO, "writing what was interrupted", Bar::Clock::now());
+  const spool::RecoverReport report = spool::RecoverAll(
+      path, spool::Living::kLeaveAlone,
+      [&bar](uint64_t done, uint64_t total) { bar.Show(done, total, Bar::Clock::now()); });
   problems_.insert(problems_.end(), report.problems.begin(), report.problems.end());
   if (report.cut_bytes > 0) {
     problems_.push_back(path + ": " + std::to_string(report.cut_bytes) +

@@ -11,6 +11,7 @@
 #include "collector/spool/names.h"
 #include "collector/writers/manifest.h"
 #include "collector/writers/steps_csv.h"
+#include "collector/writers/trace_parts.h"
 #include "collector/writers/writer.h"
 
 namespace stepagent::ingest {
@@ -93,18 +94,41 @@ bool IsWritten(const CyclePlace& place, uint32_t cycle) {
 
 void RemoveLeftovers(const model::Cycle& cycle, const CyclePlace& place) {
   if (IsWritten(place, cycle.index)) return;
-  RemoveFiles(TracesDir(place, cycle.index), Stem(cycle, place) + ".");
+  const std::string traces = TracesDir(place, cycle.index);
+  RemoveFiles(traces, Stem(cycle, place) + ".");
+  for (size_t part = 1; spool::IsRealFolder(writers::PartFolder(traces, part)); ++part) {
+    RemoveFiles(writers::PartFolder(traces, part), Stem(cycle, place) + ".");
+  }
   RemoveFiles(CycleDir(place, cycle.index), "");
 }
 
+void AddWriteNotes(bool has_duplicate_rank, uint64_t raw_cut_bytes, model::Cycle* cycle) {
+  if (has_duplicate_rank) {
+    cycle->notes.push_back({"duplicate_rank", "another session of this run has rank " +
+                                                  std::to_string(cycle->session.rank) +
+                                                  "; this one's files carry its pid"});
+  }
+  if (raw_cut_bytes > 0) {
+    cycle->notes.push_back({"raw_cut", std::to_string(raw_cut_bytes) +
+                                           " bytes after the last whole frame were cut off"});
+  }
+  if (HasStepsOnly(*cycle)) return;
+  for (model::Note& note : writers::SizeNotes(*cycle)) cycle->notes.push_back(std::move(note));
+}
+
 CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place) {
+  return WriteCycleShowing(cycle, place, {});
+}
+
+CycleOutput WriteCycleShowing(const model::Cycle& cycle, const CyclePlace& place,
+                              const WriteProgress& progress) {
   CycleOutput out;
   out.error = MakeCycleFolders(place, cycle);
   if (!out.error.empty()) return out;
   const writers::WriteTarget target{.traces_dir = TracesDir(place, cycle.index),
                                     .cycle_dir = CycleDir(place, cycle.index),
                                     .trace_stem = Stem(cycle, place),
-                                    .progress = {}};
+                                    .progress = progress};
   std::vector<writers::WrittenFile> written;
   const auto keep = [&](const writers::WriteResult& result) {
     Take(result, &out);

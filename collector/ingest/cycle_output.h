@@ -6,6 +6,7 @@
 // Failure rule: a writer that fails leaves its own file out and is named in `error`; the others go
 // on. The manifest comes last: a cycle folder without one was interrupted.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct CyclePlace {
   std::string session_dir;  // OUT/<run>/sessions/<…>
   bool with_pid = false;    // another session of the run has the same rank
 };
+// Called by each writer now and then: rows of the format at hand, done and in all.
+using WriteProgress = std::function<void(uint64_t done, uint64_t total)>;
 struct CycleOutput {
   std::vector<std::string> files;  // absolute, traces first
   uint64_t bytes = 0;
@@ -25,6 +28,11 @@ struct CycleOutput {
 };
 
 [[nodiscard]] CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place);
+[[nodiscard]] CycleOutput WriteCycleShowing(const model::Cycle& cycle, const CyclePlace& place,
+                                            const WriteProgress& progress);
+// What is noted of a cycle when it is written: whose rank it shares, what was cut, how large it is.
+// `convert` does the same, so that it writes the same bytes.
+void AddWriteNotes(bool has_duplicate_rank, uint64_t raw_cut_bytes, model::Cycle* cycle);
 // A manifest is there: the cycle is finished.
 [[nodiscard]] bool IsWritten(const CyclePlace& place, uint32_t cycle);
 // Takes away what an interrupted writer left of an unfinished cycle.

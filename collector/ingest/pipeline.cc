@@ -264,15 +264,7 @@ void SessionPipeline::WriteOne(model::Cycle cycle) {
     cycle.session.rank_source = state_.session.rank_source;
     if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
   }
-  if (place.with_pid) {
-    cycle.notes.push_back({"duplicate_rank", "another session of this run has rank " +
-                                                 std::to_string(cycle.session.rank) +
-                                                 "; this one's files carry its pid"});
-  }
-  if (raw_cut_bytes_ > 0) {
-    cycle.notes.push_back({"raw_cut", std::to_string(raw_cut_bytes_) +
-                                          " bytes after the last whole frame were cut off"});
-  }
+  AddWriteNotes(place.with_pid, raw_cut_bytes_, &cycle);
   symbols::Symbolize(&cycle);
   RemoveLeftovers(cycle, place);
   const CycleOutput output = hooks_.write_cycle(cycle, place);

@@ -11,6 +11,7 @@
 #include "collector/ingest/recovery_state.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
+#include "proto/redaction.h"
 
 namespace stepagent::spool {
 namespace {
@@ -45,13 +46,16 @@ std::optional<bool> ProcessLives(const std::string& session_dir) {
     return std::nullopt;
   }
   char host[HOST_NAME_MAX + 1] = {};
-  if (gethostname(host, sizeof host - 1) != 0 || hello.identity().host() != host) return false;
+  const std::string& wrote = hello.identity().host();
+  if (gethostname(host, sizeof host - 1) != 0) return false;
+  if (wrote != host && !proto::IsRedactedHost(wrote)) return false;
   const ingest::PeerProcess process{
       .pid = static_cast<pid_t>(hello.pid()), .uid = 0, .start_ticks = hello.process_start_ticks()};
   return ingest::LifeOf(process) == ingest::Life::kAlive;
 }
 
-void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report) {
+void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report,
+                    const RecoverProgress& progress) {
   ++report->sessions;
   if (IsLive(RawPath(session_dir))) {
     ++report->live;
@@ -64,6 +68,9 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
   }
   ingest::PipelineHooks hooks;
   hooks.on_problem = [report](const std::string& line) { report->problems.push_back(line); };
+  hooks.write_cycle = [&progress](const model::Cycle& cycle, const ingest::CyclePlace& place) {
+    return ingest::WriteCycleShowing(cycle, place, progress);
+  };
   hooks.on_cycle = [report](const model::Cycle&, const CycleOutput& output) {
     report->cycles_written += output.error.empty() ? 1 : 0;
     report->files.insert(report->files.end(), output.files.begin(), output.files.end());
@@ -100,12 +107,12 @@ std::string CurrentSessionDir(const std::string& path) {
   return path;
 }
 
-RecoverReport RecoverAll(const std::string& path, Living living) {
+RecoverReport RecoverAll(const std::string& path, Living living, const RecoverProgress& progress) {
   RecoverReport report;
   const std::string root =
       path.size() > 1 && path.back() == '/' ? path.substr(0, path.size() - 1) : path;
   if (HasRaw(root)) {
-    RecoverSession(root, living, &report);
+    RecoverSession(root, living, &report, progress);
     return report;
   }
   std::vector<std::string> runs{root};
@@ -113,7 +120,7 @@ RecoverReport RecoverAll(const std::string& path, Living living) {
   for (const std::string& run : runs) {
     for (const std::string& name : RealFoldersIn(run + "/sessions")) {
       const std::string session_dir = run + "/sessions/" + name;
-      if (HasRaw(session_dir)) RecoverSession(session_dir, living, &report);
+      if (HasRaw(session_dir)) RecoverSession(session_dir, living, &report, progress);
     }
   }
   return report;

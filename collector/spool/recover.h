@@ -36,9 +36,13 @@ enum class Living : uint8_t { kFinishToo, kLeaveAlone };
 [[nodiscard]] std::string CurrentSessionDir(const std::string& path);
 
 // OUT/<run>/sessions/<session>.
-void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report);
+// `progress`: rows of the file at hand, while it is written; may be empty.
+using RecoverProgress = std::function<void(uint64_t done, uint64_t total)>;
+void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report,
+                    const RecoverProgress& progress = {});
 // A session, a run, or OUT with all its runs.
-[[nodiscard]] RecoverReport RecoverAll(const std::string& path, Living living = Living::kFinishToo);
+[[nodiscard]] RecoverReport RecoverAll(const std::string& path, Living living = Living::kFinishToo,
+                                       const RecoverProgress& progress = {});
 
 // Reads a raw file into cycles, writing nothing. "" or why it cannot be read. The session's rank is
 // that of its folder's name where the agent knew none.

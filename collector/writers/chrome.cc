@@ -1,11 +1,16 @@
 #include "collector/writers/chrome.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <utility>
 
+#include <sys/stat.h>
+
 #include "collector/analysis/range_work.h"
+#include "collector/model/cycle_slice.h"
 #include "collector/writers/chrome_header.h"
 #include "collector/writers/chrome_rows.h"
 #include "collector/writers/chrome_tracks.h"
@@ -13,6 +18,7 @@
 #include "collector/writers/kineto_names.h"
 #include "collector/writers/output_file.h"
 #include "collector/writers/row_walk.h"
+#include "collector/writers/trace_parts.h"
 
 namespace stepagent::writers {
 namespace {
@@ -348,15 +354,45 @@ int64_t ChromeBaseUnixNs(const model::Cycle& cycle) {
   return moment <= 0 ? 0 : moment / kChromeBaseUnitNs * kChromeBaseUnitNs;
 }
 
-WriteResult ChromeWriter::Write(const model::Cycle& cycle, const WriteTarget& target) {
-  const std::string name =
-      target.trace_stem + (cycle.HostOnly() ? ".hostonly" : "") + ".pt.trace.json.gz";
-  OutputFile file(target.traces_dir + "/" + name, Compression::kGzip);
+namespace {
+
+WriteResult WriteOne(const model::Cycle& cycle, const std::string& folder, const std::string& name,
+                     const std::function<void(uint64_t, uint64_t)>& progress) {
+  OutputFile file(folder + "/" + name, Compression::kGzip);
   if (!file.ok()) return {false, file.error(), {}};
-  ChromeTrace trace(cycle, file, target.progress);
+  ChromeTrace trace(cycle, file, progress);
   trace.Write(name);
   if (!file.Commit()) return {false, file.error(), {}};
   return {true, "", {{file.path(), "chrome", file.bytes(), trace.complete_rows(), file.sha256()}}};
+}
+
+WriteResult WriteParts(const model::Cycle& cycle, const std::vector<TracePart>& parts,
+                       const WriteTarget& target, const std::string& name) {
+  WriteResult all{true, "", {}};
+  for (size_t i = 0; i < parts.size() && all.ok; ++i) {
+    const std::string folder = PartFolder(target.traces_dir, i);
+    if (i > 0 && mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+      return {false, folder + ": create: " + std::strerror(errno), std::move(all.files)};
+    }
+    model::Cycle part = model::SliceSteps(cycle, parts[i].first_step, parts[i].last_step);
+    part.notes.push_back({"trace_part", "part " + std::to_string(i + 1) + " of " +
+                                            std::to_string(parts.size()) + " of this cycle"});
+    WriteResult one = WriteOne(part, folder, name, target.progress);
+    all.ok = one.ok;
+    all.error = one.error;
+    all.files.insert(all.files.end(), one.files.begin(), one.files.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+WriteResult ChromeWriter::Write(const model::Cycle& cycle, const WriteTarget& target) {
+  const std::string name =
+      target.trace_stem + (cycle.HostOnly() ? ".hostonly" : "") + ".pt.trace.json.gz";
+  const std::vector<TracePart> parts = PlanParts(cycle, TraceLimit(cycle.session));
+  if (parts.size() == 1) return WriteOne(cycle, target.traces_dir, name, target.progress);
+  return WriteParts(cycle, parts, target, name);
 }
 
 }  // namespace stepagent::writers

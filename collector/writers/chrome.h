@@ -2,7 +2,8 @@
 // Chrome JSON in Kineto's shape: the trace that HTA, TensorBoard, TraceLens and Perfetto open.
 //
 // Purpose: one file per cycle, `<stem>.pt.trace.json.gz` (`<stem>.hostonly.pt.trace.json.gz` where
-// no device data exists).
+// no device data exists); past --max-trace-bytes of text several, cut where steps begin, each in a
+// folder of its own (trace_parts.h).
 // Thread rule: as Writer. Streaming: one row at a time; besides the cycle it holds the open
 // intervals of each row, the projected annotations and one prepared text per name and shape.
 // Failure rule: as Writer.

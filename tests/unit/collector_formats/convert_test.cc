@@ -31,7 +31,7 @@ model::Cycle Numbered(uint32_t index) {
 TEST(ConvertOutput, OneCycleIsTheFileItself) {
   Folder folder;
   cli::ConvertOutput output("folded", folder / "x.folded");
-  output.Take(Numbered(3));
+  output.Take({Numbered(3), "", false});
   output.Finish();
   EXPECT_EQ(output.error(), "");
   ASSERT_EQ(output.files().size(), 3U);
@@ -43,7 +43,7 @@ TEST(ConvertOutput, OneCycleIsTheFileItself) {
 TEST(ConvertOutput, SeveralCyclesAreAFolder) {
   Folder folder;
   cli::ConvertOutput output("perfetto", folder / "out");
-  for (const uint32_t index : {0U, 1U, 2U}) output.Take(Numbered(index));
+  for (const uint32_t index : {0U, 1U, 2U}) output.Take({Numbered(index), "", false});
   output.Finish();
   EXPECT_EQ(output.error(), "");
   EXPECT_EQ(output.files(), (std::vector<std::string>{folder / "out/cycle-0000/trace.pftrace",
