@@ -44,7 +44,8 @@ Json Session(const model::SessionInfo& s) {
 Json Window(const model::Cycle& c) {
   return {{"begin_ns", c.window_begin_ns},
           {"end_ns", c.window_end_ns},
-          {"dur_ns", c.window_end_ns - c.window_begin_ns}};
+          {"dur_ns", c.window_end_ns - c.window_begin_ns},
+          {"base_unix_ns", c.session.base_unix_ns}};
 }
 
 // Why a table is null, by the table's name.

@@ -294,7 +294,29 @@ Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work) {
   return out;
 }
 
+// Per step: time in its collectives with no compute on their device, added over the devices.
+std::vector<int64_t> ExposedCollectives(const model::Cycle& cycle, const DeviceWork& work) {
+  std::map<std::pair<size_t, int32_t>, IntervalUnion> collectives;  // by step and device
+  work.ForEach([&](const WorkItem& item) {
+    const auto step = static_cast<size_t>(item.step);
+    if (item.cls != WorkClass::kCollective || item.step < 0 || step >= cycle.steps.size()) return;
+    collectives[{step, item.device}].Add(item.begin_ns, item.end_ns);
+  });
+  std::vector<int64_t> exposed(cycle.steps.size(), 0);
+  for (const auto& [place, times] : collectives) {
+    for (const DeviceTime& device : work.devices()) {
+      if (device.ordinal != place.second) continue;
+      for (const Interval& part : times.parts()) {
+        exposed[place.first] +=
+            part.end_ns - part.begin_ns - device.compute.CoveredNs(part.begin_ns, part.end_ns);
+      }
+    }
+  }
+  return exposed;
+}
+
 Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
+  const std::vector<int64_t> exposed = ExposedCollectives(cycle, work);
   std::vector<RunningUnion> busy(cycle.steps.size());
   work.ForEach([&](const WorkItem& item) {
     if (item.step < 0 || static_cast<size_t>(item.step) >= busy.size()) return;
@@ -309,8 +331,10 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
     const int64_t wall = Length(step.begin_ns, step.end_ns);
     if (step.complete && !step.contains_tracer_start) counted.push_back(wall);
     each.push_back({{"index", step.index},
+                    {"begin_ns", step.begin_ns},
                     {"wall_ns", wall},
                     {"device_ns", cycle.HostOnly() ? Json(nullptr) : Json(busy[i].total_ns())},
+                    {"exposed_collective_ns", cycle.HostOnly() ? Json(nullptr) : Json(exposed[i])},
                     {"launches", has_launches ? Json(step.launches) : Json(nullptr)},
                     {"kernels", count(step.kernels)},
                     {"copies", count(step.copies)},

@@ -5,11 +5,11 @@
 #include <exception>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "collector/analysis/rank_report.h"
 #include "collector/analysis/summary.h"
 #include "collector/analysis/text_format.h"
 #include "collector/cli/arguments.h"
@@ -90,14 +90,22 @@ std::string Overview(const std::vector<ReportedCycle>& cycles) {
   return out;
 }
 
+Json Compared(const ReportSource& source) {
+  std::vector<const Json*> summaries;
+  for (const ReportedCycle& cycle : source.cycles()) summaries.push_back(&cycle.summary);
+  return analysis::CompareRanks(summaries);
+}
+
 std::string Text(const ReportSource& source, const analysis::RenderOptions& options) {
   const auto& cycles = source.cycles();
-  std::set<std::string> ranks;
-  for (const ReportedCycle& cycle : cycles) ranks.insert(RankWord(cycle.summary));
+  const Json compared = Compared(source);
   std::string out;
-  if (cycles.size() > 1) out += Overview(cycles);
+  for (const Json& cycle : compared) {
+    out += (out.empty() ? "" : "\n") + analysis::RanksText(cycle, options.top);
+  }
+  if (cycles.size() > 1 && compared.empty()) out += Overview(cycles);
   // Of many ranks the rows say enough; name one (or --by) for its tables.
-  if (ranks.size() > 1 && options.by.empty()) return out;
+  if (!compared.empty() && options.by.empty()) return out;
   for (const ReportedCycle& cycle : cycles) {
     analysis::RenderOptions own = options;
     own.files = cycle.files;
@@ -125,6 +133,7 @@ std::string JsonText(const ReportSource& source, const analysis::RenderOptions& 
   }
   const Json out = {{"schema", "stepagent.report/1"},
                     {"cycles", std::move(cycles)},
+                    {"ranks", Compared(source)},
                     {"problems", source.problems()},
                     {"remarks", source.remarks()}};
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

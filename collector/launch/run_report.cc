@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 
+#include "collector/analysis/rank_report.h"
 #include "collector/launch/setting_args.h"
 #include "nlohmann/json.hpp"
 
@@ -116,6 +119,28 @@ void AddSession(const RunPlan& plan, const SessionEntry& session, std::vector<st
   for (const std::string& file : files) lines->push_back("    " + ShellWord(file));
 }
 
+// The ranks side by side, in the last cycle that was written.
+void AddRanks(const std::vector<SessionEntry>& sessions, std::vector<std::string>* lines) {
+  using Document = nlohmann::ordered_json;
+  uint64_t last = 0;
+  for (const SessionEntry& session : sessions)
+    for (const CycleEntry& cycle : session.cycles)
+      if (cycle.IsWritten()) last = std::max(last, cycle.index);
+  std::vector<Document> summaries;
+  for (const SessionEntry& session : sessions) {
+    std::ifstream file(CycleFolder(session, last) + "/summary.json", std::ios::binary);
+    Document summary = Document::parse(file, nullptr, false);
+    if (summary.is_object()) summaries.push_back(std::move(summary));
+  }
+  std::vector<const Document*> pointers;
+  for (const Document& summary : summaries) pointers.push_back(&summary);
+  const Document compared = analysis::CompareRanks(pointers);
+  if (compared.empty()) return;
+  lines->push_back("ranks in cycle " + std::to_string(last) + ":");
+  std::istringstream rows(analysis::RankRowsText(compared.front()));
+  for (std::string row; std::getline(rows, row);) lines->push_back(row);
+}
+
 void AddNext(const std::vector<SessionEntry>& sessions, std::vector<std::string>* lines) {
   std::string first;
   for (const SessionEntry& session : sessions)
@@ -162,6 +187,7 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
                                    : "no step source was given; ranges seen, as values of --step:");
     AddRanges(ranges, &lines);
   }
+  if (rows.size() > 1) AddRanks(rows, &lines);
   AddNext(rows, &lines);
   return lines;
 }

@@ -8,6 +8,7 @@ import unittest
 import harness
 from harness import AgentTest, app
 
+DEVICE_WORK = ('kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_graph')
 READERS = os.path.join(harness.BUILD, 'readers', 'bin', 'python')
 
 
@@ -53,6 +54,66 @@ class Ranks(AgentTest):
                       '--schedule', 'active=2,repeat=1', '--ranks', '0,1', '--', app('train_loop'),
                       '--steps', '4'], env)
         self.assertEqual(harness.cycles(self.out), [])
+
+    def brute_force(self, cycle):
+        """A rank's row, counted from its manifest and its trace row by row."""
+        steps = cycle.manifest['steps']
+        walls = sorted(s['end_ns'] - s['begin_ns'] for s in steps
+                       if s['complete'] and not s['contains_tracer_start'])
+        half = len(walls) // 2
+        self.assertGreater(half, 0)
+        median = walls[half]
+        if len(walls) % 2 == 0:
+            median = walls[half - 1] + (walls[half] - walls[half - 1]) // 2
+        work = {}
+        for row in cycle.chrome['traceEvents']:
+            if row.get('ph') == 'X' and row.get('cat') in DEVICE_WORK:
+                begin = round(row['ts'] * 1000)
+                work.setdefault(row['args']['device'], []).append(
+                    (begin, begin + round(row['dur'] * 1000)))
+        busy = idle = 0
+        for rows in work.values():
+            covered, last = 0, None
+            for begin, end in sorted(rows):
+                covered += max(0, end - max(begin, last if last is not None else begin))
+                last = end if last is None else max(last, end)
+            busy += covered
+            idle += max(e for _, e in rows) - min(b for b, _ in rows) - covered
+        return {'rank': cycle.manifest['session']['rank'], 'steps': len(steps),
+                'step_median_ns': median, 'step_spread_ns': walls[-1] - walls[0],
+                'busy_ns': busy, 'idle_ns': idle, 'collective_ns': 0, 'exposed_collective_ns': 0,
+                'launches': sum(s['launches'] for s in steps)}
+
+    def test_report_names_the_slow_rank(self):
+        # Rank 5 sleeps 30 % longer in each step; the rest of a step is small beside the sleep.
+        script = ('for r in 0 1 2 3 4 5 6 7; do s=100000; test $r = 5 && s=130000; RANK=$r '
+                  'WORLD_SIZE=8 LOCAL_RANK=$r %s --steps 16 --sleep-us $s & done; wait' %
+                  app('train_loop'))
+        # The first active step waits for collection, however busy the machine: then all steps count.
+        result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step',
+                               'nvtx:train_step', '--schedule', 'wait=2,warmup=1,active=12,repeat=1',
+                               '--arm-wait', '20s', '--', '/bin/sh', '-c', script],
+                              harness.launcher_environment())
+        found = sorted(self.traced(8), key=lambda c: c.manifest['session']['rank'])
+        run = os.path.join(self.out, 'latest')
+        document = json.loads(self.control('report', run, '--json', status=None).stdout)
+        self.assertEqual(len(document['ranks']), 1)
+        compared = document['ranks'][0]
+        expected = [self.brute_force(c) for c in found]
+        self.assertEqual([{k: row[k] for k in expected[0]} for row in compared['ranks']], expected)
+        for step in compared['steps']:
+            at = [s['begin_ns'] + c.manifest['clock']['base_unix_ns'] for c in found
+                  for s in c.manifest['steps'] if s['index'] == step['index']]
+            self.assertEqual(step['begin_skew_ns'], max(at) - min(at))
+            self.assertEqual(step['ranks'], 8)
+        self.assertEqual(compared['slowest']['rank'], 5)
+        named = [r['rank'] for r in compared['readings'] if r['id'] == 'straggler']
+        self.assertEqual(named, [5])
+        text = self.control('report', run, status=None).stdout
+        rows = [line for line in text.splitlines() if line.endswith('  slowest')]
+        self.assertEqual([row.split()[0] for row in rows], ['5'])
+        self.assertIn('Rank 5 takes', result.stderr)
+        self.assertIn('stepagent report', result.stderr)
 
     @unittest.skipUnless(os.path.exists(READERS), 'Holistic Trace Analysis is not installed')
     def test_holistic_trace_analysis_reads_all_ranks(self):

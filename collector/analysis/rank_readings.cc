@@ -1,0 +1,206 @@
+#include "collector/analysis/rank_readings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "collector/analysis/text_format.h"
+#include "fmt/format.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// 10 %: ranks of one job differ by a few per cent from run to run; doubling it misses what a
+// synchronous job loses in every step, halving it names healthy ranks.
+constexpr double kLongerThanOthers = 0.10;
+// Of the steps that all ranks have: once in a while is a hiccup, not a straggler.
+constexpr double kMostSteps = 0.6;
+// Waiting, or a late begin, below 5 % of the step is not worth a look.
+constexpr double kWorthALook = 0.05;
+
+struct Common {
+  std::vector<uint64_t> steps;                  // whole in every rank
+  std::vector<std::vector<int64_t>> own, wait;  // by rank, then by step
+  std::vector<std::vector<int64_t>> late;       // after the first to begin; empty: not known
+  int64_t wall_median = 0;
+};
+
+Common Gather(const std::vector<RankSteps>& ranks, bool is_one_host) {
+  Common out;
+  std::vector<int64_t> walls;
+  for (const auto& [index, first] : ranks.front().steps) {
+    const bool is_common = std::all_of(ranks.begin(), ranks.end(), [&](const RankSteps& rank) {
+      const auto it = rank.steps.find(index);
+      return it != rank.steps.end() && it->second.is_whole;
+    });
+    if (is_common) out.steps.push_back(index);
+  }
+  out.own.resize(ranks.size());
+  out.wait.resize(ranks.size());
+  out.late.resize(ranks.size());
+  for (const uint64_t index : out.steps) {
+    std::optional<int64_t> earliest;
+    bool has_all = is_one_host;
+    for (const RankSteps& rank : ranks) {
+      const auto& begin = rank.steps.at(index).begin_unix_ns;
+      has_all &= begin.has_value();
+      if (begin && (!earliest || *begin < *earliest)) earliest = begin;
+    }
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const RankStep& step = ranks[r].steps.at(index);
+      out.own[r].push_back(step.OwnNs());
+      out.wait[r].push_back(step.exposed_ns);
+      if (has_all) out.late[r].push_back(*step.begin_unix_ns - *earliest);
+      walls.push_back(step.wall_ns);
+    }
+  }
+  out.wall_median = Median(walls).value_or(0);
+  return out;
+}
+
+int64_t MedianOf(const std::vector<int64_t>& values) { return Median(values).value_or(0); }
+
+int64_t MedianOfOthers(const std::vector<std::vector<int64_t>>& by_rank, size_t except) {
+  std::vector<int64_t> medians;
+  for (size_t r = 0; r < by_rank.size(); ++r) {
+    if (r != except) medians.push_back(MedianOf(by_rank[r]));
+  }
+  return MedianOf(medians);
+}
+
+// In how many steps this rank has the largest value of all.
+size_t TimesLargest(const std::vector<std::vector<int64_t>>& by_rank, size_t rank) {
+  size_t times = 0;
+  for (size_t s = 0; s < by_rank[rank].size(); ++s) {
+    const bool is_largest = std::all_of(by_rank.begin(), by_rank.end(), [&](const auto& other) {
+      return other[s] <= by_rank[rank][s];
+    });
+    times += is_largest ? 1 : 0;
+  }
+  return times;
+}
+
+// "0-2, 4" of sorted numbers.
+std::string RankList(const std::vector<int64_t>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (j > i) text += (j == i + 1 ? ", " : "-") + std::to_string(ranks[j]);
+    i = j + 1;
+  }
+  return text;
+}
+
+Json Reading(const char* id, int64_t rank, std::string observation, Json evidence,
+             const char* hypothesis, std::string next_check) {
+  return {{"id", id},
+          {"rank", rank < 0 ? Json(nullptr) : Json(rank)},
+          {"observation", std::move(observation)},
+          {"evidence", std::move(evidence)},
+          {"hypothesis", hypothesis},
+          {"next_check", std::move(next_check)}};
+}
+
+// A rank whose own work is longer than the others', step after step.
+void OwnWork(const std::vector<RankSteps>& ranks, const Common& common, std::set<size_t>* named,
+             Json* out) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const int64_t own = MedianOf(common.own[r]), others = MedianOfOthers(common.own, r);
+    const size_t times = TimesLargest(common.own, r), steps = common.steps.size();
+    const bool is_longer = others > 0 && double(own) > double(others) * (1 + kLongerThanOthers);
+    if (!is_longer || double(times) < kMostSteps * double(steps)) continue;
+    named->insert(r);
+    const int64_t wait = MedianOf(common.wait[r]), others_wait = MedianOfOthers(common.wait, r);
+    std::string text =
+        fmt::format("slowest by own work in {} of {} steps that all ranks have", times, steps);
+    if (others_wait > 0) {
+      text += fmt::format("; in collectives with no compute beside {} a step, the others {}",
+                          Duration(wait), Duration(others_wait));
+    }
+    out->push_back(Reading(
+        "straggler", ranks[r].rank,
+        fmt::format("Rank {} takes {} of own work a step, the others {}: {} more.", ranks[r].rank,
+                    Duration(own), Duration(others), Percent(double(own) / double(others) - 1)),
+        {{"text", text},
+         {"own_ns", own},
+         {"others_own_ns", others},
+         {"slowest_in_steps", times},
+         {"steps", steps}},
+        "This rank itself works longer: more or longer input, a slower or shared processor, a "
+        "throttled device. Its waiting for others is left out; its own part of a transfer is not "
+        "told apart from waiting.",
+        fmt::format("stepagent diff of rank {} and another of this cycle; then exchange the two "
+                    "ranks' devices or hosts and see whether it moves along.",
+                    ranks[r].rank)));
+  }
+}
+
+// The ranks that wait in collectives, beside one that does not.
+void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
+             const std::set<size_t>& named, Json* out) {
+  std::vector<int64_t> waiting, waits;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const int64_t wait = MedianOf(common.wait[r]);
+    if (named.contains(r) || double(wait) < kWorthALook * double(common.wall_median)) continue;
+    waiting.push_back(ranks[r].rank);
+    waits.push_back(wait);
+  }
+  if (waiting.empty()) return;
+  std::string who;
+  for (const size_t r : named) who += (who.empty() ? "" : ", ") + std::to_string(ranks[r].rank);
+  const int64_t median = MedianOf(waits);
+  const std::string cause = who.empty()
+                                ? std::string("no rank's own work stands out")
+                                : "own work of rank " + who + " stands out, and it waits less";
+  out->push_back(Reading(
+      "waiting_for_others", -1,
+      fmt::format("Ranks {} are {} a step in collectives with no compute beside ({} of the step).",
+                  RankList(waiting), Duration(median),
+                  Percent(double(median) / double(common.wall_median))),
+      {{"text", cause}, {"ranks", waiting}, {"exposed_median_ns", median}},
+      "Waiting for another rank and transferring data look alike from one side: where a straggler "
+      "is named it is mostly waiting, else mostly transfer.",
+      who.empty() ? "Measure the collective alone at this size; a wait goes away, a transfer stays."
+                  : "Look at rank " + who + " first; this time shrinks with its own work."));
+}
+
+// A rank that begins its steps after the others.
+void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* out) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (common.late[r].size() != common.steps.size()) return;
+    const int64_t late = MedianOf(common.late[r]), others = MedianOfOthers(common.late, r);
+    const size_t times = TimesLargest(common.late, r);
+    const bool is_last = double(times) >= kMostSteps * double(common.steps.size());
+    if (!is_last || double(late - others) < kWorthALook * double(common.wall_median)) continue;
+    out->push_back(Reading(
+        "late_begin", ranks[r].rank,
+        fmt::format("Rank {} begins its steps {} after the first rank, the others {}.",
+                    ranks[r].rank, Duration(late), Duration(others)),
+        {{"text", fmt::format("last to begin in {} of {} steps", times, common.steps.size())},
+         {"late_ns", late},
+         {"others_late_ns", others}},
+        "What it does between steps takes longer, or it fell behind before the window and nothing "
+        "in a step makes ranks wait for each other.",
+        "Compare the ranges between its steps with another rank's; see whether the lag grows from "
+        "step to step."));
+  }
+}
+
+}  // namespace
+
+Json RankReadings(const std::vector<RankSteps>& ranks, bool is_one_host) {
+  Json out = Json::array();
+  if (ranks.size() < 2) return out;
+  const Common common = Gather(ranks, is_one_host);
+  if (common.steps.empty() || common.wall_median <= 0) return out;
+  std::set<size_t> named;
+  OwnWork(ranks, common, &named, &out);
+  Waiting(ranks, common, named, &out);
+  LateBegin(ranks, common, &out);
+  return out;
+}
+
+}  // namespace stepagent::analysis

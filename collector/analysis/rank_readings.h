@@ -1,0 +1,36 @@
+#pragma once
+// What stands out among ranks: one that works longer, ones that wait, one that begins late.
+//
+// Purpose: the readings of rank_report.h; the same form as those of a cycle (readings.h).
+// Thread rule: free functions over plain values.
+// Failure rule: a rule whose input is absent stays silent.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace stepagent::analysis {
+
+struct RankStep {
+  int64_t wall_ns = 0;
+  int64_t exposed_ns = 0;  // in collectives with no compute beside
+  std::optional<int64_t> begin_unix_ns;
+  bool is_whole = false;  // ended by its own range, without the tracer's start
+  [[nodiscard]] int64_t OwnNs() const { return wall_ns - exposed_ns; }
+};
+struct RankSteps {
+  int64_t rank = -1;
+  std::string host;
+  std::map<uint64_t, RankStep> steps;  // by index
+};
+
+// Even medians are the mean of the two middle values.
+[[nodiscard]] std::optional<int64_t> Median(std::vector<int64_t> values);
+// [{id rank observation evidence hypothesis next_check}], the most telling first.
+[[nodiscard]] nlohmann::ordered_json RankReadings(const std::vector<RankSteps>& ranks,
+                                                  bool is_one_host);
+
+}  // namespace stepagent::analysis

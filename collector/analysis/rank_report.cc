@@ -1,0 +1,207 @@
+#include "collector/analysis/rank_report.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "collector/analysis/rank_readings.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Value = std::optional<int64_t>;
+
+const Json& Member(const Json& object, const char* key) {
+  static const Json kNone;
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && it != object.end() ? *it : kNone;
+}
+Value Number(const Json& object, const char* key) {
+  const Json& member = Member(object, key);
+  return member.is_number() ? Value(member.get<int64_t>()) : std::nullopt;
+}
+std::string Text(const Json& object, const char* key) {
+  const Json& member = Member(object, key);
+  return member.is_string() ? member.get<std::string>() : std::string();
+}
+bool Flag(const Json& object, const char* key) {
+  const Json& member = Member(object, key);
+  return member.is_boolean() && member.get<bool>();
+}
+Json Maybe(const Value& value) { return value ? Json(*value) : Json(nullptr); }
+
+// Over a cycle's devices; nullopt where there is no device data.
+Value OverDevices(const Json& summary, const char* key) {
+  const Json& devices = Member(summary, "devices");
+  if (!devices.is_array()) return std::nullopt;
+  int64_t total = 0;
+  for (const Json& device : devices) total += Number(device, key).value_or(0);
+  return total;
+}
+
+RankSteps StepsOf(const Json& summary) {
+  RankSteps rank;
+  const Json& session = Member(summary, "session");
+  rank.rank = Number(session, "rank").value_or(-1);
+  rank.host = Text(session, "host");
+  const Value base = Number(Member(summary, "window"), "base_unix_ns");
+  for (const Json& row : Member(Member(summary, "steps"), "each")) {
+    const Value index = Number(row, "index"), wall = Number(row, "wall_ns"),
+                begin = Number(row, "begin_ns");
+    if (!index || !wall) continue;
+    RankStep step;
+    step.wall_ns = *wall;
+    step.exposed_ns = std::min(Number(row, "exposed_collective_ns").value_or(0), *wall);
+    step.is_whole = Flag(row, "complete") && !Flag(row, "contains_tracer_start");
+    if (base && begin) step.begin_unix_ns = *base + *begin;
+    rank.steps[static_cast<uint64_t>(*index)] = step;
+  }
+  return rank;
+}
+
+Json RankRow(const Json& summary, const RankSteps& rank) {
+  const Json &session = Member(summary, "session"), &steps = Member(summary, "steps");
+  std::vector<int64_t> own, exposed;
+  uint64_t launches = 0;
+  bool has_launches = false;
+  for (const auto& [index, step] : rank.steps) {
+    if (!step.is_whole) continue;
+    own.push_back(step.OwnNs());
+    exposed.push_back(step.exposed_ns);
+  }
+  for (const Json& row : Member(steps, "each")) {
+    const Value count = Number(row, "launches");
+    has_launches |= count.has_value();
+    launches += static_cast<uint64_t>(count.value_or(0));
+  }
+  const Value min = Number(steps, "min_ns"), max = Number(steps, "max_ns");
+  const bool has_device = Member(summary, "devices").is_array();
+  return {{"rank", rank.rank < 0 ? Json(nullptr) : Json(rank.rank)},
+          {"host", rank.host},
+          {"pid", Maybe(Number(session, "pid"))},
+          {"exe", Text(session, "exe")},
+          {"steps", Maybe(Number(steps, "count"))},
+          {"counted", Maybe(Number(steps, "counted"))},
+          {"step_median_ns", Maybe(Number(steps, "median_ns"))},
+          {"step_min_ns", Maybe(min)},
+          {"step_max_ns", Maybe(max)},
+          {"step_spread_ns", min && max ? Json(*max - *min) : Json(nullptr)},
+          {"own_median_ns", has_device ? Maybe(Median(own)) : Json(nullptr)},
+          {"exposed_median_ns", has_device ? Maybe(Median(exposed)) : Json(nullptr)},
+          {"busy_ns", Maybe(OverDevices(summary, "busy_ns"))},
+          {"idle_ns", Maybe(OverDevices(summary, "idle_ns"))},
+          {"collective_ns", Maybe(OverDevices(summary, "collective_ns"))},
+          {"exposed_collective_ns", Maybe(OverDevices(summary, "exposed_collective_ns"))},
+          {"launches", has_launches ? Json(launches) : Json(nullptr)}};
+}
+
+// What the ranks that have a step say of it together.
+Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
+  const RankStep* slowest = nullptr;
+  int64_t slowest_rank = -1, last_rank = -1;
+  std::vector<int64_t> walls, begins, ends;
+  for (const RankSteps& rank : ranks) {
+    const auto it = rank.steps.find(index);
+    if (it == rank.steps.end()) continue;
+    const RankStep& step = it->second;
+    walls.push_back(step.wall_ns);
+    if (slowest == nullptr || step.OwnNs() > slowest->OwnNs()) {
+      slowest = &step;
+      slowest_rank = rank.rank;
+    }
+    if (!step.begin_unix_ns) continue;
+    if (begins.empty() || *step.begin_unix_ns > *std::max_element(begins.begin(), begins.end())) {
+      last_rank = rank.rank;
+    }
+    begins.push_back(*step.begin_unix_ns);
+    ends.push_back(*step.begin_unix_ns + step.wall_ns);
+  }
+  const auto spread = [](const std::vector<int64_t>& values) {
+    if (values.size() < 2) return Json(nullptr);
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    return Json(*high - *low);
+  };
+  return {{"index", index},
+          {"ranks", walls.size()},
+          {"slowest_rank", slowest_rank < 0 ? Json(nullptr) : Json(slowest_rank)},
+          {"slowest_own_ns", slowest == nullptr ? Json(nullptr) : Json(slowest->OwnNs())},
+          {"slowest_wall_ns", slowest == nullptr ? Json(nullptr) : Json(slowest->wall_ns)},
+          {"median_wall_ns", Maybe(Median(walls))},
+          {"wall_spread_ns", spread(walls)},
+          {"begin_skew_ns", spread(begins)},
+          {"end_skew_ns", spread(ends)},
+          {"last_to_begin", last_rank < 0 ? Json(nullptr) : Json(last_rank)}};
+}
+
+// The rank that is slowest, by own work, in most steps; ties go to the lower rank.
+Json SlowestOf(const Json& steps) {
+  std::map<int64_t, uint64_t> times;
+  for (const Json& step : steps) {
+    if (step.at("ranks").get<uint64_t>() < 2 || !step.at("slowest_rank").is_number()) continue;
+    ++times[step.at("slowest_rank").get<int64_t>()];
+  }
+  Json best = nullptr;
+  uint64_t most = 0;
+  for (const auto& [rank, count] : times) {
+    if (count > most) most = count, best = {{"rank", rank}, {"steps", count}};
+  }
+  return best;
+}
+
+Json Compare(uint64_t index, std::vector<const Json*> summaries) {
+  std::stable_sort(summaries.begin(), summaries.end(), [](const Json* a, const Json* b) {
+    const Json &sa = Member(*a, "session"), &sb = Member(*b, "session");
+    const auto key = [](const Json& s) {
+      return std::pair(Number(s, "rank").value_or(-1), Number(s, "pid").value_or(0));
+    };
+    return key(sa) < key(sb);
+  });
+  Json rows = Json::array(), steps = Json::array();
+  std::vector<RankSteps> ranks;
+  std::set<uint64_t> indexes;
+  std::set<std::string> hosts;
+  for (const Json* summary : summaries) {
+    ranks.push_back(StepsOf(*summary));
+    rows.push_back(RankRow(*summary, ranks.back()));
+    hosts.insert(ranks.back().host);
+    for (const auto& [step, unused] : ranks.back().steps) indexes.insert(step);
+  }
+  for (const uint64_t step : indexes) steps.push_back(StepRow(step, ranks));
+  const Json slowest = SlowestOf(steps);
+  const bool is_one_host = hosts.size() == 1;
+  return {{"cycle", index},        {"ranks", rows},
+          {"slowest", slowest},    {"steps", steps},
+          {"hosts", hosts.size()}, {"readings", RankReadings(ranks, is_one_host)}};
+}
+
+}  // namespace
+
+std::optional<int64_t> Median(std::vector<int64_t> values) {
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  if (values.size() % 2 == 1) return values[half];
+  return values[half - 1] + (values[half] - values[half - 1]) / 2;
+}
+
+Json CompareRanks(std::span<const Json* const> summaries) {
+  Json out = Json::array();
+  std::map<uint64_t, std::vector<const Json*>> by_cycle;
+  // Files of other tools have no session id, but a rank.
+  std::set<std::pair<std::string, int64_t>> sessions;
+  for (const Json* summary : summaries) {
+    const Json& session = Member(*summary, "session");
+    sessions.emplace(Text(session, "id"), Number(session, "rank").value_or(-1));
+    const Value index = Number(Member(*summary, "cycle"), "index");
+    if (index) by_cycle[static_cast<uint64_t>(*index)].push_back(summary);
+  }
+  if (sessions.size() < 2) return out;
+  for (const auto& [index, group] : by_cycle) {
+    out.push_back(Compare(index, group));
+  }
+  return out;
+}
+
+}  // namespace stepagent::analysis

@@ -1,0 +1,31 @@
+#pragma once
+// Several ranks side by side: who takes how long, and whose own work it is.
+//
+// Purpose: one row per rank, the slowest rank and the skew of each step, and readings that separate
+// a rank that works longer from ranks that wait for it. Made from summaries alone, so that it is
+// the same for a live run, an old one and files of other hosts.
+// Thread rule: free functions over immutable documents.
+// Failure rule: a figure whose input is absent is null; documents of another shape are left out.
+//
+// Own work of a step: its wall time less the time in which a collective of it ran with no compute
+// beside. Waiting for other ranks happens inside collectives, so this is what the rank itself took
+// (its own share of a transfer counts as waiting: the two cannot be told apart from one side).
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace stepagent::analysis {
+
+// [{cycle ranks slowest steps hosts readings}], one entry per cycle index; empty unless there are
+// at least two sessions. `summaries`: stepagent.summary/1.
+[[nodiscard]] nlohmann::ordered_json CompareRanks(
+    std::span<const nlohmann::ordered_json* const> summaries);
+
+// One entry of it for a person, at most 100 columns. `top` steps; 0 shows all.
+[[nodiscard]] std::string RanksText(const nlohmann::ordered_json& compared, size_t top);
+// Its table of ranks and the readings' observations only.
+[[nodiscard]] std::string RankRowsText(const nlohmann::ordered_json& compared);
+
+}  // namespace stepagent::analysis

@@ -1,0 +1,105 @@
+// The comparison of ranks as text.
+#include <algorithm>
+
+#include "collector/analysis/rank_report.h"
+#include "collector/analysis/text_format.h"
+#include "fmt/format.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kColumns = 100, kLabel = 14;
+
+std::string Time(const Json& value) {
+  return value.is_number() ? Duration(value.get<int64_t>()) : "-";
+}
+std::string Whole(const Json& value) {
+  return value.is_number() ? Count(value.get<uint64_t>()) : "-";
+}
+
+std::string RankRows(const Json& compared) {
+  const Json& slowest = compared.at("slowest");
+  std::string out =
+      "  rank steps    median   spread  own work     busy     idle collective  exposed  launches\n";
+  for (const Json& row : compared.at("ranks")) {
+    const bool is_slowest = slowest.is_object() && row.at("rank") == slowest.at("rank");
+    out += PadLeft(Whole(row.at("rank")), 6) + PadLeft(Whole(row.at("steps")), 6) +
+           PadLeft(Time(row.at("step_median_ns")), 10) +
+           PadLeft(Time(row.at("step_spread_ns")), 9) + PadLeft(Time(row.at("own_median_ns")), 10) +
+           PadLeft(Time(row.at("busy_ns")), 9) + PadLeft(Time(row.at("idle_ns")), 9) +
+           PadLeft(Time(row.at("collective_ns")), 11) +
+           PadLeft(Time(row.at("exposed_collective_ns")), 9) +
+           PadLeft(Whole(row.at("launches")), 10) + (is_slowest ? "  slowest" : "") + "\n";
+  }
+  return out;
+}
+
+std::string SlowestLine(const Json& compared) {
+  const Json& slowest = compared.at("slowest");
+  if (!slowest.is_object()) return "";
+  return fmt::format("  slowest: rank {} in {} of {} steps, by own work\n",
+                     slowest.at("rank").get<int64_t>(), slowest.at("steps").get<uint64_t>(),
+                     compared.at("steps").size());
+}
+
+std::string StepRows(const Json& compared, size_t top) {
+  std::string out =
+      "  step  ranks  slowest   its step   its own work  median step  begin skew    end skew\n";
+  const Json& steps = compared.at("steps");
+  const size_t shown = top == 0 ? steps.size() : std::min(top, steps.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const Json& step = steps.at(i);
+    out += "  " + PadLeft(Whole(step.at("index")), 4) + PadLeft(Whole(step.at("ranks")), 7) +
+           PadLeft("rank " + Whole(step.at("slowest_rank")), 9) +
+           PadLeft(Time(step.at("slowest_wall_ns")), 11) +
+           PadLeft(Time(step.at("slowest_own_ns")), 15) +
+           PadLeft(Time(step.at("median_wall_ns")), 13) +
+           PadLeft(Time(step.at("begin_skew_ns")), 12) + PadLeft(Time(step.at("end_skew_ns")), 12) +
+           "\n";
+  }
+  if (shown < steps.size()) {
+    out += fmt::format("  … {} more (--top 0 shows all)\n", steps.size() - shown);
+  }
+  if (compared.at("hosts").get<uint64_t>() > 1) {
+    out += "  skew: between hosts it includes the difference of their clocks\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string RankRowsText(const Json& compared) {
+  std::string out = RankRows(compared) + SlowestLine(compared);
+  for (const Json& reading : compared.at("readings")) {
+    out += Paragraph("  ", 2, reading.at("observation").get<std::string>(), kColumns - 12);
+  }
+  return out;
+}
+
+std::string RanksText(const Json& compared, size_t top) {
+  std::string out = fmt::format("Cycle {}\n", compared.at("cycle").get<uint64_t>());
+  out += RankRows(compared) + SlowestLine(compared);
+  out += Paragraph("  ", 2,
+                   "median, spread: of a step's time; own work: that less its exposed collectives "
+                   "(median); busy to exposed: unions within each device's span, added over its "
+                   "devices; exposed: collectives with no compute beside",
+                   kColumns);
+  out += "\n" + StepRows(compared, top);
+  const Json& readings = compared.at("readings");
+  if (readings.empty()) {
+    return out + "\nNo rank stands out: own work, waiting and begins are alike.\n";
+  }
+  for (const Json& reading : readings) {
+    out += "\n" +
+           Paragraph("  observed", kLabel, reading.at("observation").get<std::string>(), kColumns) +
+           Paragraph("  evidence", kLabel, reading.at("evidence").at("text").get<std::string>(),
+                     kColumns) +
+           Paragraph("  perhaps", kLabel, reading.at("hypothesis").get<std::string>(), kColumns) +
+           Paragraph("  next check", kLabel, reading.at("next_check").get<std::string>(), kColumns);
+  }
+  return out;
+}
+
+}  // namespace stepagent::analysis

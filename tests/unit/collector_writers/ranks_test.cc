@@ -1,0 +1,163 @@
+// Ranks side by side: figures, and readings that separate own work from waiting.
+#include <algorithm>
+
+#include "collector/analysis/rank_report.h"
+#include "gtest/gtest.h"
+
+namespace stepagent::analysis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int64_t kMs = 1'000'000;
+
+struct Rank {
+  int64_t rank;
+  std::vector<int64_t> walls_ms;
+  int64_t exposed_ms = 0;
+  int64_t begins_late_ms = 0;
+  std::string host = "h";
+};
+
+Json Summary(const Rank& r, uint64_t cycle = 0) {
+  Json each = Json::array();
+  int64_t at = r.begins_late_ms * kMs;
+  for (size_t i = 0; i < r.walls_ms.size(); ++i, at += 100 * kMs) {
+    each.push_back({{"index", 3 + i},
+                    {"begin_ns", at},
+                    {"wall_ns", r.walls_ms[i] * kMs},
+                    {"exposed_collective_ns", r.exposed_ms * kMs},
+                    {"launches", 5},
+                    {"complete", true},
+                    {"contains_tracer_start", false}});
+  }
+  return {{"session",
+           {{"id", "s" + std::to_string(r.rank)},
+            {"rank", r.rank},
+            {"pid", 1},
+            {"exe", "t"},
+            {"host", r.host}}},
+          {"cycle", {{"index", cycle}}},
+          {"window", {{"base_unix_ns", 1000}}},
+          {"steps",
+           {{"count", r.walls_ms.size()},
+            {"counted", r.walls_ms.size()},
+            {"median_ns", r.walls_ms[0] * kMs},
+            {"min_ns", r.walls_ms[0] * kMs},
+            {"max_ns", (r.walls_ms[0] + 1) * kMs},
+            {"each", each}}},
+          {"devices", Json::array({{{"busy_ns", 3},
+                                    {"idle_ns", 4},
+                                    {"collective_ns", 2},
+                                    {"exposed_collective_ns", 1}}})}};
+}
+
+Json Compared(const std::vector<Rank>& ranks) {
+  std::vector<Json> summaries;
+  std::vector<const Json*> pointers;
+  for (const Rank& rank : ranks) summaries.push_back(Summary(rank));
+  for (const Json& summary : summaries) pointers.push_back(&summary);
+  const Json out = CompareRanks(pointers);
+  return out.empty() ? Json(nullptr) : out.front();
+}
+
+std::vector<std::string> Ids(const Json& compared) {
+  std::vector<std::string> ids;
+  for (const Json& reading : compared.at("readings")) ids.push_back(reading.at("id"));
+  return ids;
+}
+
+TEST(Ranks, OneSessionIsNoComparison) { EXPECT_TRUE(Compared({{0, {10, 10}}}).is_null()); }
+
+TEST(Ranks, RowsSortedWithSpreadAndSums) {
+  const Json compared = Compared({{1, {12, 12}}, {0, {10, 10}}});
+  ASSERT_EQ(compared.at("ranks").size(), 2U);
+  const Json& row = compared.at("ranks").at(0);
+  EXPECT_EQ(row.at("rank"), 0);
+  EXPECT_EQ(row.at("step_median_ns"), 10 * kMs);
+  EXPECT_EQ(row.at("step_spread_ns"), kMs);
+  EXPECT_EQ(row.at("launches"), 10);
+  EXPECT_EQ(row.at("busy_ns"), 3);
+  EXPECT_EQ(compared.at("slowest").at("rank"), 1);
+  EXPECT_EQ(compared.at("slowest").at("steps"), 2);
+}
+
+TEST(Ranks, StepsHaveTheirSlowestAndSkew) {
+  const Json compared = Compared({{0, {10, 20}}, {1, {12, 12}, 0, 3}});
+  const Json& first = compared.at("steps").at(0);
+  EXPECT_EQ(first.at("index"), 3);
+  EXPECT_EQ(first.at("slowest_rank"), 1);
+  EXPECT_EQ(first.at("begin_skew_ns"), 3 * kMs);
+  EXPECT_EQ(first.at("end_skew_ns"), 5 * kMs);
+  EXPECT_EQ(first.at("wall_spread_ns"), 2 * kMs);
+  EXPECT_EQ(first.at("median_wall_ns"), 11 * kMs);
+  EXPECT_EQ(first.at("last_to_begin"), 1);
+  EXPECT_EQ(compared.at("steps").at(1).at("slowest_rank"), 0);
+}
+
+TEST(Ranks, AlikeRanksGiveNoReading) {
+  EXPECT_TRUE(Ids(Compared({{0, {10, 11}}, {1, {11, 10}}, {2, {10, 10}}})).empty());
+  const Json compared = Compared({{0, {10, 11}}, {1, {11, 10}}});
+  EXPECT_NE(RanksText(compared, 8).find("No rank stands out"), std::string::npos);
+}
+
+TEST(Ranks, ASlowRankIsNamedWithoutCollectives) {
+  const Json compared = Compared({{0, {10, 10}}, {1, {13, 13}}, {2, {10, 10}}});
+  EXPECT_EQ(Ids(compared), std::vector<std::string>{"straggler"});
+  EXPECT_EQ(compared.at("readings").at(0).at("rank"), 1);
+  EXPECT_NE(RanksText(compared, 8).find("30.0 % more"), std::string::npos);
+}
+
+// All walls are equal because everybody waits for rank 2: only own work tells.
+TEST(Ranks, WaitingIsNotOwnWork) {
+  const Json compared =
+      Compared({{0, {13, 13}, 3}, {1, {13, 13}, 3}, {2, {13, 13}, 0}, {3, {13, 13}, 3}});
+  EXPECT_EQ(Ids(compared), (std::vector<std::string>{"straggler", "waiting_for_others"}));
+  EXPECT_EQ(compared.at("readings").at(0).at("rank"), 2);
+  EXPECT_NE(compared.at("readings").at(1).at("observation").get<std::string>().find("0, 1, 3"),
+            std::string::npos);
+  EXPECT_EQ(compared.at("slowest").at("rank"), 2);
+}
+
+TEST(Ranks, AllInCollectivesAlikeIsTransferRatherThanAStraggler) {
+  const Json compared = Compared({{0, {13, 13}, 3}, {1, {13, 13}, 3}});
+  EXPECT_EQ(Ids(compared), std::vector<std::string>{"waiting_for_others"});
+}
+
+TEST(Ranks, OnceInAWhileIsNoStraggler) {
+  EXPECT_TRUE(Ids(Compared({{0, {10, 10, 10, 10}}, {1, {10, 10, 30, 9}}})).empty());
+}
+
+TEST(Ranks, LateBeginsOnOneHostOnly) {
+  EXPECT_EQ(Ids(Compared({{0, {10, 10}}, {1, {10, 10}, 0, 4}})),
+            std::vector<std::string>{"late_begin"});
+  const Json two_hosts = Compared({{0, {10, 10}}, {1, {10, 10}, 0, 4, "other"}});
+  EXPECT_TRUE(Ids(two_hosts).empty());
+  EXPECT_NE(RanksText(two_hosts, 8).find("difference of their clocks"), std::string::npos);
+}
+
+TEST(Ranks, TextFitsAHundredColumns) {
+  std::vector<Rank> ranks;
+  for (int64_t r = 0; r < 12; ++r) ranks.push_back({r, std::vector<int64_t>(12, 10 + r % 3), 1, r});
+  const std::string text = RanksText(Compared(ranks), 8);
+  EXPECT_NE(text.find("4 more"), std::string::npos);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    EXPECT_LE(end - at, 102U) << text.substr(at, end - at);  // bytes: an ellipsis has three
+    at = end + 1;
+  }
+}
+
+TEST(Ranks, DocumentsOfAnotherShapeAreLeftOut) {
+  const Json odd[] = {Json::object(), Json::parse(R"({"cycle":{"index":0}})"),
+                      Json::parse(R"({"cycle":{"index":0},"session":{"id":"x","rank":"one"},
+                                      "steps":{"each":[{"index":"a"}]},"devices":3})"),
+                      Json(nullptr)};
+  std::vector<const Json*> pointers;
+  for (const Json& document : odd) pointers.push_back(&document);
+  const Json compared = CompareRanks(pointers);
+  ASSERT_EQ(compared.size(), 1U);
+  EXPECT_FALSE(RanksText(compared.front(), 8).empty());
+}
+
+}  // namespace
+}  // namespace stepagent::analysis
