@@ -64,12 +64,15 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
 
 void PhaseController::FillAllSteps(drain::CycleReportData* report) {
   std::vector<core::StepGate::StepDuration> rows(2 * core::StepGate::kKeptDurations);
+  uint64_t ended = 0;
   const uint32_t count =
-      gate_->CopyDurations(rows.data(), static_cast<uint32_t>(rows.size()), &report->steps_ended);
-  report->all_steps.reserve(count);
+      gate_->CopyDurations(rows.data(), static_cast<uint32_t>(rows.size()), &ended);
+  std::vector<drain::StepDurationRow> kept;
+  kept.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
-    report->all_steps.push_back({rows[i].index, TicksToNs(rows[i].ticks), rows[i].collecting});
+    kept.push_back({rows[i].index, TicksToNs(rows[i].ticks), rows[i].collecting});
   }
+  new_step_rows_.Take(std::move(kept), ended, report);
 }
 
 std::vector<drain::NameCountRow> TopRangeRows(uint32_t most) {

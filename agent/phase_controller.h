@@ -122,6 +122,7 @@ class PhaseController {
   bool recording_ = false;           // between warmup begin and window end
   bool cancelled_ = false;
   std::atomic<bool> has_cuda_{false};
+  drain::NewStepRows new_step_rows_;
   std::string stacks_problem_;       // (m) why none are taken; "" none
   uint64_t stacks_full_before_ = 0, stacks_not_taken_before_ = 0;
   std::string limit_reason_;

@@ -1,5 +1,8 @@
 #include "agent/drain/cycle_report.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "agent/drain/column.h"
 #include "agent/drain/fields.h"
 #include "agent/drain/message_writer.h"
@@ -105,6 +108,15 @@ std::string EncodeLossReport(const KindTotals (&totals)[kActivityKinds]) {
     if (t.produced != 0 || t.cupti_count_unknown) WriteLoss(&report, kind, t);
   }
   return bytes;
+}
+
+// A row is new when its step is: rows are written in the order of steps, whichever place they take.
+void NewStepRows::Take(std::vector<StepDurationRow> kept, uint64_t ended,
+                       CycleReportData* report) {
+  report->steps_ended = ended;
+  std::erase_if(kept, [this](const StepDurationRow& row) { return row.index < until_; });
+  for (const StepDurationRow& row : kept) until_ = std::max(until_, row.index + 1);
+  report->all_steps = std::move(kept);
 }
 
 std::string EncodeCycleReport(const CycleReportData& data) {

@@ -40,6 +40,15 @@ struct CycleReportData {
   std::vector<NameCountRow> top_ranges;
   uint64_t tail_wait_ns = 0, launches_awaited_in_vain = 0;
 };
+// Leaves of `kept` (all rows that are kept) what is new since the last call, in report->all_steps: a
+// thousand cycles then cost a thousand times one.
+class NewStepRows {
+ public:
+  void Take(std::vector<StepDurationRow> kept, uint64_t ended, CycleReportData* report);
+
+ private:
+  uint64_t until_ = 0;  // rows of steps below this have been taken
+};
 // The encoded CycleReport of batch.proto.
 [[nodiscard]] std::string EncodeCycleReport(const CycleReportData& report);
 

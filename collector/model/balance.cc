@@ -239,16 +239,6 @@ void FillCost(const v1::CycleReport& report, Cycle* cycle) {
 void FillReport(const v1::CycleReport& report, Cycle* cycle) {
   FillCost(report, cycle);
   cycle->overlapping_steps = report.overlapping_steps();
-  const auto& steps = report.all_steps();
-  if (steps.count() > 0) {
-    cycle->all_steps = AllSteps{.count = steps.count()};
-    const int n = std::min(steps.index_size(), steps.duration_ns_size());
-    for (int i = 0; i < n; ++i) {
-      const auto collecting =
-          i < steps.collecting_size() ? static_cast<uint8_t>(steps.collecting(i)) : uint8_t{0};
-      cycle->all_steps.each.push_back({steps.index(i), steps.duration_ns(i), collecting});
-    }
-  }
   for (const auto& top : report.top_ranges()) {
     cycle->top_ranges.push_back({top.name(), top.domain(), top.count(), top.registered()});
   }

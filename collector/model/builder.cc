@@ -98,7 +98,14 @@ void CycleBuilder::Impl::Finish(Cycle* cycle, const PendingCycle& p,
   accounted = now;
   FillVerdict(verdict, cycle);
   if (p.report && p.report->has_gpu()) last_gpu = cycle->gpu;
-  if (cycle->all_steps.count == 0) {
+  if (p.report && p.report->all_steps().count() > 0) {
+    step_rows.Take(p.report->all_steps());
+    cycle->all_steps = step_rows.All();
+    if (step_rows.has_gap()) {
+      cycle->notes.push_back({"all_steps_incomplete",
+                              "a report of step times was lost on the way: all_steps lacks rows"});
+    }
+  } else {
     cycle->all_steps = AllSteps{.count = seen_step_count, .each = seen_steps};
   }
 }

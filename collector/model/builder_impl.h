@@ -17,6 +17,7 @@
 #include "collector/model/decode_columns.h"
 #include "collector/model/sequence_tracker.h"
 #include "collector/model/session_info.h"
+#include "collector/model/step_rows.h"
 
 namespace stepagent::model {
 
@@ -54,6 +55,7 @@ struct CycleBuilder::Impl {
   Records records;
   RangeMatcher ranges;
   std::vector<Ghost> ghosts;
+  StepRowStore step_rows;
   std::map<uint32_t, PendingCycle> pending;
   std::optional<uint32_t> last_done;  // cycles up to here were taken
   std::map<int32_t, DeviceInfo> devices;

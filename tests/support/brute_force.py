@@ -215,8 +215,16 @@ class BruteForce:
         each = []
         for i, step in enumerate(self.steps):
             mine = [x for x in self.items if x.step == i]
+            exposed = 0
+            for device in {x.work.device for x in mine}:
+                theirs_alone = [x.interval for x in mine
+                                if x.work.device == device and x.what == 'collective']
+                compute = [x.interval for x in self.items
+                           if x.work.device == device and x.what == 'compute']
+                exposed += length(theirs_alone) - both(theirs_alone, compute)
             each.append({
-                'index': step['index'], 'wall_ns': step['end'] - step['begin'],
+                'index': step['index'], 'begin_ns': step['begin'],
+                'wall_ns': step['end'] - step['begin'], 'exposed_collective_ns': exposed,
                 'device_ns': length([x.interval for x in mine]),
                 'launches': sum(1 for c in self.calls if self.step_at(c.begin) == i and
                                 c.cls in ('launch', 'graph_launch')),
@@ -420,8 +428,7 @@ class BruteForce:
 
     def check_cost(self):
         report, theirs = self.raw.report, self.summary['cost']
-        every = list(zip(report.all_steps.index, report.all_steps.duration_ns,
-                         report.all_steps.collecting or [0] * len(report.all_steps.index)))
+        every = sorted(self.raw.step_durations)
         first = min(s['index'] for s in self.steps)
         last = max(s['index'] for s in self.steps)
         before = [ns for i, ns, c in every if c == 0 and i < first]
@@ -495,7 +502,8 @@ class BruteForce:
                 self.same('allocations', len(mine), evidence['calls'])
 
     def run(self):
-        window = {'begin_ns': self.begin, 'end_ns': self.end, 'dur_ns': self.end - self.begin}
+        window = {'begin_ns': self.begin, 'end_ns': self.end, 'dur_ns': self.end - self.begin,
+                  'base_unix_ns': self.raw.hello.clock.base_unix_ns}
         self.same_row('window', window, self.summary['window'])
         for check in (self.check_steps, self.check_devices, self.check_kernels, self.check_calls,
                       self.check_copies, self.check_ranges, self.check_lanes, self.check_threads,

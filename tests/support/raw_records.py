@@ -71,6 +71,7 @@ class Session:
         self.without_times, self.losses, self.losses_before = [], {}, {}
         self._open, self._started, self._is_closed, self._was_closed = {}, {}, False, False
         self._events, self._pairs = {}, None
+        self._durations = {}
         seen = set()
         for kind, _, payload in frames(path):
             if kind == 1:
@@ -82,6 +83,11 @@ class Session:
                     continue
                 seen.add(batch.sequence)
                 self._batch(batch)
+
+    @property
+    def step_durations(self):
+        """(index, ns, collecting) of every step reported so far."""
+        return list(self._durations.values())
 
     def text(self, number):
         return self.strings.get(number, '')
@@ -111,6 +117,10 @@ class Session:
         for report in batch.cycle_reports:
             if report.cycle == self.cycle:
                 self.report = report
+            if report.cycle <= self.cycle:  # each report holds the steps since the one before
+                steps = report.all_steps
+                self._durations.update((index, (index, ns, c)) for index, ns, c in zip(
+                    steps.index, steps.duration_ns, steps.collecting or [0] * len(steps.index)))
         for event in batch.cycle_events:
             if event.cycle == self.cycle:
                 self._events[event.kind] = event

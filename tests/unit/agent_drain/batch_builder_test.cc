@@ -517,6 +517,40 @@ TEST_F(BatchBuilderTest, ACycleReportGoesInWhole) {
   EXPECT_EQ(read.launches_awaited_in_vain(), 3U);
 }
 
+// A thousand cycles of twenty steps: the reports grow with the steps, not with their square, and each
+// row that is kept was in one of them.
+TEST_F(BatchBuilderTest, AThousandCycleReportsStayLinear) {
+  constexpr uint64_t kPlaces = 10'000, kStepsPerCycle = 20;
+  std::mt19937_64 random(8);
+  std::vector<StepDurationRow> kept;
+  std::set<uint64_t> sent;
+  NewStepRows rows;
+  size_t first_bytes = 0, last_bytes = 0, total_bytes = 0, repeated = 0;
+  uint64_t ended = 0;
+  for (int cycle = 0; cycle < 1000; ++cycle) {
+    for (uint64_t i = 0; i < kStepsPerCycle; ++i, ++ended) {
+      const StepDurationRow row{ended, 9'000'000 + ended, 2};
+      const uint64_t place = ended < kPlaces ? ended : random() % (ended + 1);
+      if (place == kept.size()) {
+        kept.push_back(row);
+      } else if (place < kPlaces) {
+        kept[place] = row;
+      }
+    }
+    CycleReportData report;
+    rows.Take(kept, ended, &report);
+    const size_t bytes = EncodeCycleReport(report).size();
+    total_bytes += bytes;
+    if (cycle < 100) first_bytes += bytes;
+    if (cycle >= 900) last_bytes += bytes;
+    for (const StepDurationRow& row : report.all_steps) repeated += sent.insert(row.index).second ? 0 : 1;
+  }
+  EXPECT_EQ(repeated, 0U);
+  EXPECT_LE(last_bytes, first_bytes * 3 / 2);
+  EXPECT_LE(total_bytes, ended * 20);
+  for (const StepDurationRow& row : kept) EXPECT_TRUE(sent.contains(row.index));
+}
+
 // The bars of the performance anchors: a kernel record at most 13 bytes, a launch record 14.
 TEST_F(BatchBuilderTest, RecordsAreSmall) {
   std::mt19937_64 random(6);
