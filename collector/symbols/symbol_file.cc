@@ -15,6 +15,9 @@ std::string SeparatePath(const std::string& build_id) {
 }  // namespace
 
 SymbolFile::SymbolFile(const std::string& path, const std::string& build_id) {
+  symbols_ = std::make_unique<ElfSymbols>();
+  // A path that --redact hashed: what its build id would find must not be told either.
+  if (!path.starts_with('/')) return;
   file_ = ElfFile::Open(path);
   if (file_ != nullptr) {
     state_ = build_id.empty() || file_->BuildId() == build_id ? State::kGood : State::kMismatched;
@@ -26,7 +29,6 @@ SymbolFile::SymbolFile(const std::string& path, const std::string& build_id) {
     if (separate_ != nullptr && separate_->BuildId() != build_id) separate_.reset();
     if (separate_ != nullptr) debug_ = DebugInfo::Read(separate_->elf());
   }
-  symbols_ = std::make_unique<ElfSymbols>();
   // The separate file's table is the fuller one.
   if (separate_ != nullptr) symbols_->Add(separate_->elf());
   if (file_ != nullptr && symbols_->empty()) symbols_->Add(file_->elf());
