@@ -50,7 +50,7 @@ int WriteReportPage(const std::string& path, const std::string& out) {
   if (!why.empty()) return FailUsage("report: " + why);
   ConvertOutput output("html", out);
   const ConvertReport report =
-      ReadForConvert(session, [&](model::Cycle cycle) { output.Take(std::move(cycle)); });
+      ReadForConvert(session, [&](SourceCycle source) { output.Take(std::move(source)); });
   output.Finish();
   for (const std::string& file : output.files()) std::printf("%s\n", file.c_str());
   for (const std::string& line : report.problems) Say(line);
