@@ -95,8 +95,8 @@ Json CostOf(const model::Cycle& cycle) {
   uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
   std::vector<int64_t> before, active, after, uncollected;
   for (const model::Step& step : cycle.steps) {
-    first = std::min(first, step.index);
-    last = std::max(last, step.index);
+    first = std::min(first, step.process_index);  // as all_steps counts
+    last = std::max(last, step.process_index);
     if (step.complete && !step.contains_tracer_start && step.end_ns >= step.begin_ns) {
       active.push_back(step.end_ns - step.begin_ns);
     }

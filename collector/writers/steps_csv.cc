@@ -16,14 +16,16 @@ constexpr std::array<std::string_view, 4> kCollecting = {"no", "warmup", "active
 
 WriteResult WriteStepsCsv(const model::Cycle& cycle, const std::string& cycle_dir) {
   std::unordered_map<uint64_t, const model::Step*> active;
-  for (const model::Step& step : cycle.steps) active[step.index] = &step;
+  for (const model::Step& step : cycle.steps) active[step.process_index] = &step;
+  // Durations are counted from the process's start, `index` from arming.
+  const uint64_t armed_at =
+      cycle.steps.empty() ? 0 : cycle.steps.front().process_index - cycle.steps.front().index;
   std::string text = "index,process_index,begin_ns,dur_ns,collecting,complete\n";
   for (const model::StepDuration& step : cycle.all_steps.each) {
     const auto it = active.find(step.index);
     const model::Step* known = it == active.end() ? nullptr : it->second;
-    text += std::to_string(step.index) + ",";
-    if (known != nullptr) text += std::to_string(known->process_index);
-    text += ",";
+    if (step.index >= armed_at) text += std::to_string(step.index - armed_at);
+    text += "," + std::to_string(step.index) + ",";
     if (known != nullptr) text += std::to_string(known->begin_ns);
     text += "," + std::to_string(step.dur_ns) + ",";
     text += kCollecting[std::min<size_t>(step.collecting, kCollecting.size() - 1)];

@@ -429,8 +429,8 @@ class BruteForce:
     def check_cost(self):
         report, theirs = self.raw.report, self.summary['cost']
         every = sorted(self.raw.step_durations)
-        first = min(s['index'] for s in self.steps)
-        last = max(s['index'] for s in self.steps)
+        first = min(s['process_index'] for s in self.steps)
+        last = max(s['process_index'] for s in self.steps)
         before = [ns for i, ns, c in every if c == 0 and i < first]
         after = [ns for i, ns, c in every if c == 0 and i > last]
         active = [s['end'] - s['begin'] for s in self.steps if s['complete'] and not s['tracer']]

@@ -207,7 +207,7 @@ class Session:
                 continue
             before = self.steps.get(process_index, {})
             self.steps[process_index] = {
-                'index': index, 'begin': begin, 'end': end or before.get('end', 0),
+                'index': index, 'process_index': process_index, 'begin': begin, 'end': end or before.get('end', 0),
                 'complete': not flags & 4, 'tracer': bool(flags & 1), 'partial': bool(flags & 2),
                 'thread': thread}
 
