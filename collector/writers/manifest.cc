@@ -53,6 +53,12 @@ bool SeesLaunches(const Cycle& cycle) {
   return !cycle.HostOnly() && cycle.kinds[static_cast<size_t>(model::Activity::kLaunch)].enabled;
 }
 
+// Device work follows its launch: without launches nobody knows which step it is of.
+template <typename T>
+Json OfSteps(const Cycle& cycle, const T& count) {
+  return SeesLaunches(cycle) ? Count(count) : Json(nullptr);
+}
+
 Json Steps(const Cycle& cycle) {
   Json out = Json::array();
   for (const model::Step& step : cycle.steps) {
@@ -65,9 +71,9 @@ Json Steps(const Cycle& cycle) {
                    {"contains_tracer_start", step.contains_tracer_start},
                    {"partial", step.partial},
                    {"launches", SeesLaunches(cycle) ? Json(step.launches) : Json(nullptr)},
-                   {"kernels", Count(step.kernels)},
-                   {"copies", Count(step.copies)},
-                   {"sets", Count(step.sets)}});
+                   {"kernels", OfSteps(cycle, step.kernels)},
+                   {"copies", OfSteps(cycle, step.copies)},
+                   {"sets", OfSteps(cycle, step.sets)}});
   }
   return out;
 }
@@ -75,9 +81,9 @@ Json Steps(const Cycle& cycle) {
 Json OutsideSteps(const Cycle& cycle) {
   const model::OutsideSteps& o = cycle.outside_steps;
   return {{"launches", SeesLaunches(cycle) ? Json(o.launches) : Json(nullptr)},
-          {"kernels", Count(o.kernels)},
-          {"copies", Count(o.copies)},
-          {"sets", Count(o.sets)}};
+          {"kernels", OfSteps(cycle, o.kernels)},
+          {"copies", OfSteps(cycle, o.copies)},
+          {"sets", OfSteps(cycle, o.sets)}};
 }
 
 Json AllSteps(const model::AllSteps& all) {
@@ -207,7 +213,7 @@ Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
           {"gpu", Gpu(cycle)},
           {"kinds", Kinds(cycle)},
           {"balance", Balance(cycle)},
-          {"joins", Joins(cycle.joins)},
+          {"joins", Joins(SeesLaunches(cycle) ? cycle.joins : model::Joins{})},
           {"clock",
            {{"host", cycle.session.clock_host},
             {"base_unix_ns", cycle.session.base_unix_ns},
