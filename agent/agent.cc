@@ -79,10 +79,14 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
   next = Earlier(next, Record(now_ns));
   next = Earlier(next, WatchForSteps(now_ns));
   if (stop_at_ns_ != 0 && now_ns >= stop_at_ns_) {
-    stop_at_ns_ = 0;
-    (void)Gate().Stop(Ended::kRequest, /*at_once=*/true, HostClock::Ticks());
+    const Phase phase = Gate().snapshot().phase;
+    // Busy while arming: asked again until it is taken.
+    const bool is_taken = Gate().Stop(Ended::kRequest, /*at_once=*/true, HostClock::Ticks()) !=
+                          core::StepGate::Verdict::kBusy;
+    stop_at_ns_ = is_taken || phase == Phase::kIdle || phase == Phase::kDone ? 0 : now_ns + kPollNs;
     next = now_ns + kPollNs;
   }
+  if (profiler_->Poll(HostClock::Ticks())) next = Earlier(next, now_ns + kPollNs);
   next = Earlier(next, stop_at_ns_);
   LetCollectorGo(now_ns);
   LogPhase();
@@ -222,6 +226,17 @@ uint64_t Agent::WatchForSteps(uint64_t now_ns) {
   return 0;
 }
 
+namespace {
+
+// The name is the application's: what a user pastes from the line must stay one word.
+std::string ShellQuoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
 std::string Agent::NoStepsLine() const {
   std::string line = "no step seen: looked for " + capture_.step.Text() + "; ";
   const std::vector<drain::NameCountRow> seen = TopRangeRows(10);
@@ -232,7 +247,7 @@ std::string Agent::NoStepsLine() const {
     step.kind = proto::StepSetting::Kind::kNvtx;
     step.name = row.name;
     step.domain = row.domain;
-    line += " --step '" + step.Text() + "' (" + std::to_string(row.count) + ")";
+    line += " --step " + ShellQuoted(step.Text()) + " (" + std::to_string(row.count) + ")";
   }
   return line;
 }

@@ -83,10 +83,10 @@ Agent* Agent::Create(stepagent_stub* stub, char* const* environment) noexcept {
 
 bool Agent::Start() {
   static constexpr StartStep kSteps[] = {
-      {"settings", &Agent::ReadSettings},   {"defaults", &Agent::ApplyDefaults},
-      {"identity", &Agent::ReadWho},        {"memory", &Agent::MapCore},
-      {"gate", &Agent::ConfigureGate},      {"sources", &Agent::ConfigureSources},
-      {"uplink", &Agent::StartUplink},      {"thread", &Agent::StartThreads},
+      {"settings", &Agent::ReadSettings}, {"defaults", &Agent::ApplyDefaults},
+      {"identity", &Agent::ReadWho},      {"memory", &Agent::MapCore},
+      {"gate", &Agent::ConfigureGate},    {"sources", &Agent::ConfigureSources},
+      {"uplink", &Agent::StartUplink},    {"thread", &Agent::StartThreads},
       {"arming", &Agent::ArmAtStart},
   };
   for (const StartStep& step : kSteps) {
@@ -122,11 +122,12 @@ bool Agent::ApplyDefaults() {
   has_step_source_ = proto::HasStepSource(settings_);
   whole_run_ = HasVariable(environment_, "STEPAGENT_RUN_MODE=whole");
   if (settings_.schedule && !has_step_source_ && !whole_run_) {
-    GoInert("STEPAGENT_SCHEDULE needs a step source: set STEPAGENT_STEP, for instance nvtx:train_step");
+    GoInert(
+        "STEPAGENT_SCHEDULE needs a step source: set STEPAGENT_STEP, for instance nvtx:train_step");
     return false;
   }
   if (proto::ApplyDefaultSchedule(&settings_)) {
-    guard::Log(LogLevel::kInfo, "schedule " + settings_.schedule->Text() + " (the default)");
+    guard::Log(LogLevel::kWarn, "no schedule given: " + settings_.schedule->Text());
   }
   if (whole_run_ && settings_.arm == proto::ArmMode::kUnset) settings_.arm = proto::ArmMode::kStart;
   settings_.arm = proto::EffectiveArm(settings_);
@@ -173,8 +174,12 @@ bool Agent::ConfigureSources() {
   if (settings_.schedule && has_step_source_) schedule = ToCoreSchedule(*settings_.schedule);
   profiler_ = std::make_unique<trigger::ProfilerRange>(&core::Gate(), schedule);
   ApplyStepSource(settings_.step);
-  if (settings_.signal_number == 0 || stub_->signal_number != 0) return true;
-  if (stub_->install_signal(settings_.signal_number) != 0 && !said_signal_taken_) {
+  if (settings_.signal_number == 0) return true;
+  // Installed when the process started: the application may have taken the signal since.
+  const bool is_ours = stub_->signal_number != 0
+                           ? stub_->signal_is_ours() != 0
+                           : stub_->install_signal(settings_.signal_number) == 0;
+  if (!is_ours && !said_signal_taken_) {
     said_signal_taken_ = true;
     guard::Log(settings_.signal_asked ? LogLevel::kWarn : LogLevel::kInfo,
                "signal " + std::to_string(settings_.signal_number) +

@@ -67,8 +67,7 @@ int main(int argc, char** argv) {
     return stepagent::cli::kUsageError;
   }
   const std::string command = argv[1];
-  if (command == "--version" ||
-      (argc == 3 && std::string_view(argv[2]) == "--version" && command != "run")) {
+  if (command == "--version" || (argc == 3 && std::string_view(argv[2]) == "--version")) {
     std::printf("stepagent %s\n", STEPAGENT_VERSION);
     return 0;
   }
