@@ -18,7 +18,7 @@ from harness import AgentTest, app
 
 WORD = 'Zanzibar'  # nothing of ours or of the system is called so
 ALL = 'paths,names,args,hosts'
-FORMATS = 'chrome,perfetto,sqlite,folded,pprof'
+FORMATS = 'chrome,perfetto,sqlite,html,folded,pprof'
 
 
 def can_rename_host():
