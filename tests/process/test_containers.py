@@ -1,4 +1,5 @@
 """In containers: unprivileged user without a name, read-only root, no /tmp, no home, the application as PID 1."""
+import contextlib
 import glob
 import json
 import os
@@ -42,7 +43,18 @@ class Containers(AgentTest):
 
     def contain(self, words, env, **options):
         words = [os.path.realpath(words[0]), *words[1:]]
-        return self.start_app(self.pod.command(words, env, **options), harness.clean_environment())
+        process = self.start_app(self.pod.command(words, env, **options), harness.clean_environment())
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        """Its PID 1, and with it the container: the end of `unshare` reaches no process of another user."""
+        for path in glob.glob('/proc/%d/task/*/children' % process.pid):
+            with open(path, encoding='ascii') as source:
+                for pid in source.read().split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
 
     def finish(self, process, status=0):
         out, err = process.communicate(timeout=harness.PATIENCE * 4)
