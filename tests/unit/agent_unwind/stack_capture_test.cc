@@ -20,7 +20,10 @@ namespace {
 // are taken from a function that libc calls, and what is looked at begins there.
 class StackCaptureTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(StackCapture::Prepare(), ""); }
+  void SetUp() override {
+    ASSERT_TRUE(core::NameTable::Init());
+    ASSERT_EQ(StackCapture::Prepare(), "");
+  }
 };
 
 std::vector<uintptr_t> Walked() {
@@ -67,7 +70,8 @@ TEST_F(StackCaptureTest, OwnFramesAreLeftOut) {
   modules.Refresh();
   const Module* first = modules.Find(view.frames[0] - 1);
   ASSERT_NE(first, nullptr);
-  EXPECT_NE(core::NameTable::Text(first->path).find("libc"), std::string_view::npos);
+  EXPECT_NE(core::NameTable::Text(first->path).find("libc"), std::string_view::npos)
+      << core::NameTable::Text(first->path);
 }
 
 TEST_F(StackCaptureTest, OnePlaceIsOneStack) {

@@ -208,7 +208,7 @@ TEST(Readings, OurOwnCost) {
   cycle.cost.callback_ns = 100'000;
   EXPECT_TRUE(Summarize(cycle).at("readings").empty());
   // The same steps against five that took three quarters of their time without us.
-  for (model::Step& step : cycle.steps) step.index += 10;
+  for (model::Step& step : cycle.steps) step.process_index = step.index += 10;
   for (uint64_t i = 1; i < 6; ++i) cycle.all_steps.each.push_back({i, 1'500'000 + i, 0});
   cycle.all_steps.count = cycle.all_steps.each.size();
   readings = Summarize(cycle).at("readings");
