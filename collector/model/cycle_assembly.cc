@@ -146,6 +146,19 @@ bool CycleAssembly::IsBeforeLaunch(const DeviceItem& item, const Call& call) con
   return item.placed && item.begin_ns + slack < call.begin_ns;
 }
 
+// Correlations rise with the calls of a process. Work without a call whose correlation comes before
+// all of this cycle's was launched before the window and only ran in it, as that of a device which
+// lags by steps. Where collection began within the window, unseen launches may be its own.
+bool CycleAssembly::IsOlderThanCalls(uint32_t correlation) const {
+  if (correlation == 0 || cycle_.steps.empty() || cycle_.steps.front().contains_tracer_start) {
+    return false;
+  }
+  for (const Call& call : cycle_.calls) {
+    if (call.correlation != 0) return static_cast<int32_t>(correlation - call.correlation) < 0;
+  }
+  return false;
+}
+
 // True when the item belongs to this cycle.
 template <typename Item>
 bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
@@ -161,6 +174,7 @@ bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
   }
   if (where == JoinIndex::kOutside) return false;
   if (item->has_begin && !InWindow(item->begin_ns)) return false;
+  if (IsOlderThanCalls(item->correlation)) return false;
   if (item->graph_id != 0) ++unknown_graph_;
   ++without_launch_;
   return true;

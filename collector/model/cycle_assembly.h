@@ -53,6 +53,7 @@ class CycleAssembly {
   template <typename Item>
   bool PlaceJoined(Item* item, int32_t where);
   [[nodiscard]] bool IsBeforeLaunch(const DeviceItem& item, const Call& call) const;
+  [[nodiscard]] bool IsOlderThanCalls(uint32_t correlation) const;
   template <typename Item>
   void Uncount(const Item& item, Activity kind);
   template <typename Item>

@@ -81,6 +81,14 @@ class TrainLoop(AgentTest):
         for cycle in self.traced(2):
             self.check_cycle(cycle, expected, 'node')
 
+    def test_work_of_a_wait_that_runs_in_the_next_window_is_not_that_windows(self):
+        """The device is slower than the program and lags: kernels of step 6 run in steps 8 and 9."""
+        load = ('--lag', '3', '--kernel-us', '2000', '--steps', '14')
+        self.run_train(*load)
+        expected = self.expected(*load)
+        for cycle in self.traced(2):
+            self.check_cycle(cycle, expected)
+
     def test_first_step_before_cuda_is_up(self):
         self.run_train('--steps', '3', schedule='active=1,repeat=1')
         cycle, = self.traced(1)
@@ -88,8 +96,9 @@ class TrainLoop(AgentTest):
         self.check_cycle(cycle, self.expected())
 
     def test_every_source_and_whole_run(self):
-        env = self.environment(schedule='warmup=1,active=2,repeat=1', step='every:30ms')
-        self.run_app([TRAIN, '--steps', '60', '--sleep-us', '4000'], env)
+        # Counted from the first CUDA or NVTX use: the wait is for cuInit, which takes its time.
+        env = self.environment(schedule='wait=5,warmup=1,active=2,repeat=1', step='every:30ms')
+        self.run_app([TRAIN, '--steps', '120', '--sleep-us', '4000'], env)
         cycle, = self.traced(1)
         self.assertEqual(len(cycle.steps), 2)
         self.assertEqual(cycle.manifest['gpu']['status'], 'collected')
