@@ -167,6 +167,11 @@ void Agent::PollCollector() {
     }
   }
   const drain::io::Uplink::Status status = uplink_->status();
+  // What the first tries before a collector listened said is no error any more.
+  if (status.accepted && !reported_trouble_.empty()) {
+    if (last_error_.ends_with(reported_trouble_)) last_error_.clear();
+    reported_trouble_.clear();
+  }
   const std::string& trouble = status.refusal.empty() ? status.last_error : status.refusal;
   if (is_linked_ && !trouble.empty() && trouble != reported_trouble_) {
     reported_trouble_ = trouble;

@@ -271,6 +271,7 @@ StepGate::Snapshot GateState::TakeSnapshot() const noexcept {
     shot.step_index = index < 0 ? 0 : static_cast<uint64_t>(index);
   }
   shot.step_open = open.is_open;
+  shot.last_ticks = last_ticks;
   shot.wants_device = cycle_open || adjoins;
   shot.window_open = window_open;
   shot.window_begin_ticks = window_begin_ticks;

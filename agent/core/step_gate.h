@@ -96,6 +96,7 @@ class StepGate {
     uint64_t process_index = 0;  // of the open or next step
     uint64_t step_index = 0;     // since arming
     bool step_open = false;
+    uint64_t last_ticks = 0;    // of all that was stamped; what comes later is not stamped before it
     bool wants_device = false;  // warmup or active: CUPTI should be on
     bool window_open = false;
     uint64_t window_begin_ticks = 0;

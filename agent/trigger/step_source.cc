@@ -29,7 +29,9 @@ class TimerSource final : public StepSource {
       return;
     }
     if (next_ns_ == 0) next_ns_ = now_ns;  // step 0 begins at arming
-    while (now_ns >= next_ns_) {
+    while (true) {
+      SkipWhatArmingTook();
+      if (now_ns < next_ns_) return;
       const uint64_t due = 1 + (now_ns - next_ns_) / period_ns_;
       const uint64_t ahead = gate_->snapshot().steps_until_collecting;
       const uint64_t borders = due - 1 < ahead ? due : ahead + 1;
@@ -53,6 +55,16 @@ class TimerSource final : public StepSource {
   void OnSignals(uint32_t /*count*/, uint64_t /*now_ticks*/) override {}
 
  private:
+  // Arming is done on this thread too, and its end is stamped: borders that were due meanwhile
+  // would all fall on that one moment, as steps of no length. The step in progress is a long one
+  // instead.
+  void SkipWhatArmingTook() {
+    const core::StepGate::Snapshot shot = gate_->snapshot();
+    if (shot.steps_until_collecting != 0) return;
+    const int64_t stamped_ns = HostClock::ToNs(shot.last_ticks) + HostClock::base_mono_ns();
+    if (stamped_ns > static_cast<int64_t>(next_ns_)) next_ns_ = static_cast<uint64_t>(stamped_ns);
+  }
+
   static uint64_t TicksAt(uint64_t monotonic_ns) {
     return HostClock::ToTicks(static_cast<int64_t>(monotonic_ns) - HostClock::base_mono_ns());
   }

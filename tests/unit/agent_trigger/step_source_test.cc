@@ -76,6 +76,23 @@ TEST_F(StepSourceTest, ALateTimerStampsStepsWhereTheyWereDue) {
   EXPECT_NEAR(Ms(events.back()), 60, 0.001);
 }
 
+TEST_F(StepSourceTest, ArmingLongerThanAStepMakesOneLongStep) {
+  const auto source = Every(10 * kMs);
+  ASSERT_EQ(Gate().Arm({.warmup = 1, .active = 2, .repeat = 1}, 1), Verdict::kOk);
+  source->Poll(base_);
+  Gate().SetArmed(true, HostClock::ToTicks(50 * kMs));
+  source->Poll(base_ + 75 * kMs);
+  std::vector<double> begins;
+  const auto events = TakeAll();
+  for (const core::GateEvent& event : events) {
+    if (event.kind == core::GateEvent::Kind::kStepBegin) begins.push_back(Ms(event));
+  }
+  ASSERT_EQ(begins.size(), 3U);
+  EXPECT_NEAR(begins[1], 50, 0.001);
+  EXPECT_NEAR(begins[2], 60, 0.001);
+  EXPECT_NEAR(Ms(events.back()), 70, 0.001);
+}
+
 TEST_F(StepSourceTest, TheTimeBetweenArmingsIsNoStep) {
   const auto source = Every(10 * kMs);
   ASSERT_EQ(Gate().Arm({.active = 1, .repeat = 1}, 1), Verdict::kOk);
