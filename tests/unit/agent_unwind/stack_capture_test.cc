@@ -48,7 +48,7 @@ TEST_F(StackCaptureTest, WalksAsDeepAsTheCallsAre) {
   EXPECT_EQ(deep.size(), 256U);  // no more than asked for
 }
 
-uint32_t g_taken_from_libc = 0;
+thread_local uint32_t g_taken_from_libc = 0;
 int TakeAndCompare(const void*, const void*) {
   g_taken_from_libc = StackCapture::Take();
   return 0;
