@@ -1,6 +1,5 @@
 #include "agent/identity.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -14,21 +13,13 @@
 #include <optional>
 #include <string_view>
 
+#include "agent/process_files.h"
+#include "agent/run_name.h"
+
 namespace stepagent::agent {
 namespace {
 
-constexpr int kStartTimeField = 22, kArgStartField = 48, kArgEndField = 49;  // proc(5)
 constexpr size_t kMostTitleBytes = 256;
-
-std::string_view Variable(char* const* environment, std::string_view name) {
-  for (char* const* e = environment; e != nullptr && *e != nullptr; ++e) {
-    const std::string_view entry(*e);
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
-      return entry.substr(name.size() + 1);
-    }
-  }
-  return {};
-}
 
 std::optional<int32_t> Number(std::string_view text) {
   int32_t value = 0;
@@ -37,22 +28,6 @@ std::optional<int32_t> Number(std::string_view text) {
     return std::nullopt;
   }
   return value;
-}
-
-std::string ReadFile(const char* path, size_t most) {
-  std::string out;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) return out;
-  out.resize(most);
-  size_t used = 0;
-  while (used < most) {
-    const ssize_t n = read(fd, out.data() + used, most - used);
-    if (n <= 0) break;
-    used += static_cast<size_t>(n);
-  }
-  close(fd);
-  out.resize(used);
-  return out;
 }
 
 std::vector<std::string> ReadArguments() {
@@ -71,20 +46,6 @@ std::string ReadExePath() {
   char path[4096];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
-}
-
-// A numeric field of /proc/PID/stat, counted from 1; 0 unknown.
-uint64_t StatField(const std::string& stat, int wanted) {
-  // The name in field 2 may hold spaces, so count from the last ')'.
-  size_t at = stat.rfind(')');
-  if (at == std::string::npos) return 0;
-  for (int field = 2; field < wanted; ++field) {
-    at = stat.find(' ', at + 1);
-    if (at == std::string::npos) return 0;
-  }
-  uint64_t value = 0;
-  std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), value);
-  return value;
 }
 
 std::string BaseName(std::string_view path) {
@@ -107,13 +68,6 @@ std::string WithoutPy(std::string name) {
   return name;
 }
 
-std::string Hex(uint64_t value, int digits) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out(static_cast<size_t>(digits), '0');
-  for (int i = digits - 1; i >= 0; --i, value >>= 4) out[static_cast<size_t>(i)] = kDigits[value & 15];
-  return out;
-}
-
 uint64_t Random64() {
   uint64_t value = 0;
   if (getrandom(&value, sizeof value, GRND_NONBLOCK) == sizeof value) return value;
@@ -122,46 +76,6 @@ uint64_t Random64() {
   value = static_cast<uint64_t>(t.tv_nsec) ^ (static_cast<uint64_t>(t.tv_sec) << 30);
   value ^= static_cast<uint64_t>(getpid()) << 48;
   return value * 0x9E3779B97F4A7C15U;
-}
-
-uint64_t Fnv(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
-
-std::string UtcStamp(time_t when) {
-  tm parts;
-  if (gmtime_r(&when, &parts) == nullptr) return "19700101T000000";
-  char text[32];
-  strftime(text, sizeof text, "%Y%m%dT%H%M%S", &parts);
-  return text;
-}
-
-// When the parent (torchrun's agent, slurmstepd) started: the same for every process of the run here.
-time_t ParentStart() {
-  const std::string stat =
-      ReadFile(("/proc/" + std::to_string(getppid()) + "/stat").c_str(), 4096);
-  const uint64_t ticks = StatField(stat, kStartTimeField);
-  const long per_second = sysconf(_SC_CLK_TCK);
-  timespec boot, real;
-  clock_gettime(CLOCK_BOOTTIME, &boot);
-  clock_gettime(CLOCK_REALTIME, &real);
-  if (ticks == 0 || per_second <= 0) return real.tv_sec;
-  return real.tv_sec - boot.tv_sec + static_cast<time_t>(ticks / static_cast<uint64_t>(per_second));
-}
-
-std::string MakeRun(char* const* environment, uint64_t random, bool* given) {
-  const std::string_view from_launcher = Variable(environment, "STEPAGENT_RUN");
-  *given = true;
-  if (!from_launcher.empty() && from_launcher.size() <= 64 &&
-      from_launcher.find('/') == std::string_view::npos && from_launcher[0] != '.') {
-    return std::string(from_launcher);
-  }
-  const std::string key = SharedRunKey(environment);
-  if (!key.empty()) return UtcStamp(ParentStart()) + "_" + Hex(Fnv(key), 8);
-  *given = false;
-  return UtcStamp(time(nullptr)) + "_" + Hex(random, 8);
 }
 
 }  // namespace
@@ -216,26 +130,11 @@ RankInfo ReadRank(char* const* environment) {
   return info;
 }
 
-std::string SharedRunKey(char* const* environment) {
-  const std::string_view elastic = Variable(environment, "TORCHELASTIC_RUN_ID");
-  if (!elastic.empty()) {
-    return "torchrun/" + std::string(elastic) + "/" +
-           std::string(Variable(environment, "MASTER_ADDR")) + "/" +
-           std::string(Variable(environment, "MASTER_PORT"));
-  }
-  const std::string_view job = Variable(environment, "SLURM_JOB_ID");
-  const std::string_view step = Variable(environment, "SLURM_STEP_ID");
-  if (!job.empty() && !step.empty()) return "slurm/" + std::string(job) + "/" + std::string(step);
-  const std::string_view open_mpi = Variable(environment, "OMPI_MCA_ess_base_jobid");
-  if (!open_mpi.empty()) return "ompi/" + std::string(open_mpi);
-  return {};
-}
-
 Identity ReadIdentity(char* const* environment) {
   Identity id;
   const uint64_t random = Random64();
   id.session = Hex(random, 16);
-  id.run = MakeRun(environment, random >> 7, &id.run_given);
+  id.run = RunName(environment, random >> 7, &id.run_given);
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) == 0) id.host = host;
   if (id.host.empty()) id.host = "localhost";

@@ -43,7 +43,5 @@ struct RankInfo {
   std::vector<std::string> conflicts;
 };
 [[nodiscard]] RankInfo ReadRank(char* const* environment);
-// "" unless the environment belongs to a torchrun run or a Slurm job step.
-[[nodiscard]] std::string SharedRunKey(char* const* environment);
 
 }  // namespace stepagent::agent
