@@ -14,7 +14,9 @@ namespace stepagent::core {
 namespace {
 
 constexpr size_t kRingBytes = kRingSlots * sizeof(Record);
+constexpr size_t kGrownRingBytes = kGrownRingSlots * sizeof(Record);
 static_assert((kRingSlots & (kRingSlots - 1)) == 0);
+static_assert((kGrownRingSlots & (kGrownRingSlots - 1)) == 0);
 // glibc runs key destructors up to four times; on the third we go, after everyone else's.
 constexpr uint8_t kRetireRound = 3;
 constexpr uint32_t kNoSlot = UINT32_MAX;
@@ -22,12 +24,15 @@ constexpr uint32_t kNoSlot = UINT32_MAX;
 // Zero until used: a process that records nothing never touches this megabyte.
 constinit ThreadRing rings[kMaxRings];
 constinit Record* memory_of[kMaxRings];
+constinit Record* grown_memory_of[kMaxRings];
 constinit uint32_t next_free[kMaxRings];
 
 alignas(64) constinit std::atomic<uint32_t> high_water{0};
 constinit std::atomic<uint64_t> free_head{0};  // tag << 32 | slot + 1; 0 in the low half: empty
 constinit std::atomic<uint32_t> next_index{0};
 constinit std::atomic<size_t> ring_bytes{0};
+constinit std::atomic<size_t> grown_bytes{0};
+constinit std::atomic<size_t> max_grown_bytes{kDefaultGrownBytes};
 constinit std::atomic<uint64_t> lost_launch{0}, lost_sync{0}, lost_nvtx{0}, lost_memory{0};
 constinit RingRegistry::Totals reclaimed{};  // drainer's
 
@@ -89,19 +94,30 @@ uint32_t TakeSlot() {
 }
 
 // Memory the child of a fork finds empty: it costs the child no copy and shows it nothing.
-Record* MapRing() {
-  if (ring_bytes.fetch_add(kRingBytes, std::memory_order_relaxed) + kRingBytes > kMaxRingBytes) {
-    ring_bytes.fetch_sub(kRingBytes, std::memory_order_relaxed);
+Record* MapWithin(size_t bytes, std::atomic<size_t>* sum, size_t limit) {
+  if (sum->fetch_add(bytes, std::memory_order_relaxed) + bytes > limit) {
+    sum->fetch_sub(bytes, std::memory_order_relaxed);
     return nullptr;
   }
-  void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    ring_bytes.fetch_sub(kRingBytes, std::memory_order_relaxed);
+    sum->fetch_sub(bytes, std::memory_order_relaxed);
     return nullptr;
   }
-  madvise(memory, kRingBytes, MADV_WIPEONFORK);
+  madvise(memory, bytes, MADV_WIPEONFORK);
   return static_cast<Record*>(memory);
+}
+Record* MapRing() { return MapWithin(kRingBytes, &ring_bytes, kMaxRingBytes); }
+
+void UnmapRing(uint32_t slot) {
+  munmap(memory_of[slot], kRingBytes);
+  memory_of[slot] = nullptr;
+  ring_bytes.fetch_sub(kRingBytes, std::memory_order_relaxed);
+  if (grown_memory_of[slot] == nullptr) return;
+  munmap(grown_memory_of[slot], kGrownRingBytes);
+  grown_memory_of[slot] = nullptr;
+  grown_bytes.fetch_sub(kGrownRingBytes, std::memory_order_relaxed);
 }
 
 ThreadRing* MakeRing(uint32_t epoch) {
@@ -120,6 +136,7 @@ ThreadRing* MakeRing(uint32_t epoch) {
   prctl(PR_GET_NAME, ring->name);
   ring->announced = false;
   ring->exit_rounds = 0;
+  ring->is_growth_refused = false;
   ring->epoch = epoch;
   ring->state.store(1, std::memory_order_release);  // pairs with the acquire in ForEach
   return ring;
@@ -181,9 +198,7 @@ void RingRegistry::Reclaim() noexcept {
     // Acquire: pairs with RetireLocal, so that an empty Peek means empty for good.
     if (ring->state.load(std::memory_order_acquire) != 2 || ring->ring.Peek().count != 0) continue;
     AddRing(*ring, &reclaimed);
-    munmap(memory_of[slot], kRingBytes);
-    memory_of[slot] = nullptr;
-    ring_bytes.fetch_sub(kRingBytes, std::memory_order_relaxed);
+    UnmapRing(slot);
     ClearRing(ring);
     PushFree(slot);
   }
@@ -203,7 +218,32 @@ void RingRegistry::CountNoRing(RecordKind kind, CallClass call_class) noexcept {
   count->fetch_add(1, std::memory_order_relaxed);
 }
 
-size_t RingRegistry::bytes() noexcept { return ring_bytes.load(std::memory_order_relaxed); }
+Record* RingRegistry::ReserveInFull(ThreadRing* ring) noexcept {
+  if (!ring->ring.has_grown() && !ring->is_growth_refused) {
+    const int saved = errno;  // the application's, not ours to change
+    Record* memory =
+        MapWithin(kGrownRingBytes, &grown_bytes, max_grown_bytes.load(std::memory_order_relaxed));
+    // Three thousand page faults become six.
+    if (memory != nullptr) madvise(memory, kGrownRingBytes, MADV_HUGEPAGE);
+    errno = saved;
+    if (memory != nullptr) {
+      grown_memory_of[ring - rings] = memory;
+      ring->ring.Grow(memory, kGrownRingSlots);
+      return ring->ring.TryReserve();
+    }
+    ring->is_growth_refused = true;
+  }
+  ring->ring.CountDropped();
+  return nullptr;
+}
+
+void RingRegistry::SetGrownBytes(size_t bytes) noexcept {
+  max_grown_bytes.store(bytes, std::memory_order_relaxed);
+}
+
+size_t RingRegistry::bytes() noexcept {
+  return ring_bytes.load(std::memory_order_relaxed) + grown_bytes.load(std::memory_order_relaxed);
+}
 
 RingRegistry::Totals RingRegistry::totals() noexcept {
   Totals sum = reclaimed;
@@ -221,11 +261,12 @@ void RingRegistry::ForgetAll() noexcept {
   for (uint32_t slot = 0; slot < count; ++slot) {
     const bool was_live = rings[slot].state.load(std::memory_order_relaxed) == 1;
     ClearRing(&rings[slot]);
-    memory_of[slot] = nullptr;
+    memory_of[slot] = grown_memory_of[slot] = nullptr;
     if (!was_live) PushFree(slot);
   }
   next_index.store(0, std::memory_order_relaxed);
   ring_bytes.store(0, std::memory_order_relaxed);
+  grown_bytes.store(0, std::memory_order_relaxed);
   for (auto* lost : {&lost_launch, &lost_sync, &lost_nvtx, &lost_memory}) {
     lost->store(0, std::memory_order_relaxed);
   }

@@ -7,8 +7,9 @@
 // Failure rule: beyond a cap Local() returns nullptr and the record is counted as dropped_no_ring.
 //
 // A ring is carved from memory mapped for it on the thread's first record of a warmup or active
-// phase, never in wait (one mmap per thread and session: the only system call the path may make,
-// outside the steady state). The descriptor blocks come from a fixed table, so registration is one
+// phase, never in wait; a ring that fills up goes on in a larger one, once, while the memory for
+// that lasts (two mmaps per thread and session: the only system calls the path may make, outside
+// the steady state). The descriptor blocks come from a fixed table, so registration is one
 // fetch_add.
 #include <atomic>
 #include <cstddef>
@@ -23,6 +24,11 @@ namespace stepagent::core {
 inline constexpr uint32_t kMaxRings = 4096;
 inline constexpr uint32_t kRingSlots = 8192;  // 384 KiB: 4 ms at 2 M records/s
 inline constexpr size_t kMaxRingBytes = size_t{256} << 20;
+// 12 MiB: 130 ms at 2 M records/s, which is what a drain can be kept off a busy processor for; with
+// 4 ms a quarter of a per cent was lost at that rate. Only threads that need it get it.
+inline constexpr uint32_t kGrownRingSlots = 262144;
+// For the larger rings of all threads: 21 of them.
+inline constexpr size_t kDefaultGrownBytes = size_t{256} << 20;
 
 struct ThreadRing {
   SpscRing<Record> ring;
@@ -31,6 +37,7 @@ struct ThreadRing {
   char name[16] = {};              // comm when the ring was made
   std::atomic<uint32_t> state{0};  // 0 free, 1 live, 2 owner exited (drain, then free)
   bool announced = false;          // drainer's: thread row sent at least once
+  bool is_growth_refused = false;  // owner's: no memory for a larger ring
   uint8_t exit_rounds = 0;         // owner's: passes of the thread's key destructors
   uint32_t epoch = 0;              // of the session it belongs to; a revived child has another
   // Counts per activity kind of records appended or refused by this ring, written by the owner.
@@ -52,6 +59,11 @@ class RingRegistry {
   // Called by the pthread key destructor, in its last pass but one, so that destructors of other
   // keys may still append.
   static void RetireLocal(ThreadRing* ring) noexcept;
+
+  // A slot for a ring that is full: in larger memory if there is some, else nullptr (counted).
+  [[nodiscard]] static Record* ReserveInFull(ThreadRing* ring) noexcept;
+  // The most that larger rings may take together; 0: none grows.
+  static void SetGrownBytes(size_t bytes) noexcept;
 
   // Drainer: visits each ring that is live or retiring.
   template <typename F>
@@ -107,7 +119,9 @@ template <typename Fill>
                    : call_class == CallClass::kAlloc ? &ring->produced_memory
                                                      : &ring->produced_launch;
   produced->store(produced->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  Record* slot = ring->ring.Reserve();
+  Record* slot = ring->ring.TryReserve();
+  if (slot == nullptr) [[unlikely]]
+    slot = RingRegistry::ReserveInFull(ring);
   if (slot == nullptr) [[unlikely]] {
     auto* dropped = !is_call                          ? &ring->dropped_nvtx
                     : call_class == CallClass::kSync  ? &ring->dropped_sync

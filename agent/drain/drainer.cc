@@ -27,6 +27,8 @@ enum : uint32_t {  // batch.proto Activity
 // How often a batch is asked for its size: eighty additions for 256 records are under a nanosecond
 // each, and 256 records are a few KiB past the target at most (their names aside).
 constexpr uint32_t kRecordsPerSizeCheck = 256;
+// Both runs of a ring's first memory and both of its larger one.
+constexpr int kMaxRounds = 4;
 
 uint64_t DecodeFromCupti(core::ActivitySink* sink) { return cupti::Backend().Decode(sink); }
 cupti::BackendCounters CuptiCounters() { return cupti::Backend().counters(); }
@@ -165,11 +167,11 @@ void Drainer::Impl::TakeGateEvents() {
 }
 
 // Heads first, then events, then the records up to those heads: the gate promises that the event of
-// every record seen is then seen too. Two rounds, because a run ends at the ring's edge; what comes
-// meanwhile is for the next call.
+// every record seen is then seen too. Several rounds, because a run ends at the ring's edge, and
+// where a ring grew; what comes meanwhile is for the next call.
 uint64_t Drainer::Impl::TakeRings() {
   uint64_t taken = 0;
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     spans.clear();
     core::RingRegistry::ForEach([this](core::ThreadRing* ring) {
       // The state before the head: an owner that has exited appends no more.

@@ -48,6 +48,48 @@ TEST(RingStress, KeepsOrderAndCountsEveryLoss) {
   EXPECT_EQ(ring.produced(), kItems);
 }
 
+TEST(RingStress, GrowsUnderADrainer) {
+  constexpr uint32_t kSlots = 16, kGrownSlots = 256;
+  constexpr uint64_t kItems = 100'000;
+  for (int round = 0; round < 20; ++round) {
+    auto small = std::make_unique<uint64_t[]>(kSlots);
+    auto large = std::make_unique<uint64_t[]>(kGrownSlots);
+    SpscRing<uint64_t> ring;
+    ring.Init(small.get(), kSlots);
+    std::atomic<bool> done{false};
+    std::thread producer([&] {
+      for (uint64_t i = 1; i <= kItems; ++i) {
+        uint64_t* slot = ring.TryReserve();
+        if (slot == nullptr && !ring.has_grown()) {
+          ring.Grow(large.get(), kGrownSlots);
+          slot = ring.TryReserve();
+        }
+        if (slot == nullptr) {
+          ring.CountDropped();
+          continue;
+        }
+        *slot = i;
+        ring.Publish();
+      }
+      done.store(true, std::memory_order_release);
+    });
+    uint64_t taken = 0, last = 0;
+    const auto take = [&] {
+      const auto span = ring.Peek();
+      for (uint32_t i = 0; i < span.count; ++i) {
+        ASSERT_GT(span.items[i], last);
+        last = span.items[i];
+      }
+      taken += span.count;
+      ring.Consume(span.count);
+    };
+    while (!done.load(std::memory_order_acquire)) take();
+    for (int rest = 0; rest < 4; ++rest) take();
+    producer.join();
+    EXPECT_EQ(taken + ring.dropped(), kItems);
+  }
+}
+
 TEST(RingStress, ThreadsComeAndGoUnderADrainer) {
   ASSERT_TRUE(MapPhaseWords());
   constexpr int kMakers = 4, kThreadsEach = 150;

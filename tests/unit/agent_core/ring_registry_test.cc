@@ -71,6 +71,61 @@ TEST(SpscRing, DropsTheNewestWhenFullAndCounts) {
   EXPECT_EQ(ring.Peek().items[4], 104);
 }
 
+TEST(SpscRing, GoesOnInLargerMemoryWithoutALossAndInOrder) {
+  auto small = std::make_unique<int[]>(8), large = std::make_unique<int[]>(32);
+  SpscRing<int> ring;
+  ring.Init(small.get(), 8);
+  int next = 0, seen = 0;
+  const auto push = [&] {
+    int* slot = ring.TryReserve();
+    if (slot == nullptr) return false;
+    *slot = next++;
+    ring.Publish();
+    return true;
+  };
+  const auto take = [&] {
+    const auto span = ring.Peek();
+    for (uint32_t i = 0; i < span.count; ++i) EXPECT_EQ(span.items[i], seen++);
+    ring.Consume(span.count);
+    return span.count;
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(push());
+  EXPECT_EQ(take(), 5U);
+  while (push()) {
+  }
+  EXPECT_EQ(next, 13);  // full, its items on both sides of the edge
+  ring.Grow(large.get(), 32);
+  EXPECT_TRUE(ring.has_grown());
+  while (push()) {
+  }
+  EXPECT_EQ(ring.waiting(), 32U);
+  EXPECT_EQ(ring.dropped(), 0U);
+  for (int round = 0; round < 4 && seen < next; ++round) (void)take();
+  EXPECT_EQ(seen, next);  // within the rounds of a drain
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(push());
+    EXPECT_EQ(take(), 1U);
+  }
+  ring.Reset();
+  EXPECT_FALSE(ring.has_grown());
+}
+
+TEST_F(RingRegistryTest, AFullRingGrowsOnceAndIsGivenBack) {
+  const RingRegistry::Totals before = RingRegistry::totals();
+  const size_t bytes = RingRegistry::bytes();
+  constexpr uint32_t kMade = 3 * kRingSlots;
+  std::thread([] {
+    for (uint32_t i = 0; i < kMade; ++i) AppendMark(i);
+  }).join();
+  EXPECT_EQ(RingRegistry::totals().dropped_nvtx, before.dropped_nvtx);
+  EXPECT_EQ(RingRegistry::bytes(), bytes + (kRingSlots + kGrownRingSlots) * sizeof(Record));
+  uint64_t taken = 0;
+  for (const auto& [index, count] : DrainAll()) taken += count;
+  EXPECT_EQ(taken, kMade);
+  RingRegistry::Reclaim();
+  EXPECT_EQ(RingRegistry::bytes(), bytes);
+}
+
 TEST_F(RingRegistryTest, GivesAThreadItsOwnRingAndCountsByKind) {
   const RingRegistry::Totals before = RingRegistry::totals();
   std::thread([] {
@@ -102,6 +157,7 @@ TEST_F(RingRegistryTest, ReclaimsOnlyEmptyRingsOfDeadThreads) {
 }
 
 TEST_F(RingRegistryTest, FullRingDropsAndBalances) {
+  RingRegistry::SetGrownBytes(0);
   const RingRegistry::Totals before = RingRegistry::totals();
   std::thread([] {
     for (uint32_t i = 0; i < kRingSlots + 100; ++i) AppendMark(i);
@@ -112,6 +168,7 @@ TEST_F(RingRegistryTest, FullRingDropsAndBalances) {
   uint64_t taken = 0;
   for (const auto& [index, count] : DrainAll()) taken += count;
   EXPECT_EQ(taken, kRingSlots);
+  RingRegistry::SetGrownBytes(kDefaultGrownBytes);
 }
 
 TEST_F(RingRegistryTest, FiveThousandThreadsStayInBounds) {

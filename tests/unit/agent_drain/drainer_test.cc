@@ -168,6 +168,7 @@ TEST_F(DrainerTest, CallsCountUnderTheirKind) {
 
 TEST_F(DrainerTest, AFullRingIsCountedExactly) {
   constexpr uint32_t kMade = core::kRingSlots + 1234;
+  core::RingRegistry::SetGrownBytes(0);
   for (uint32_t i = 0; i < kMade; ++i) AppendMark();
   Round();
   drainer().Flush(now_ns_);
@@ -176,6 +177,17 @@ TEST_F(DrainerTest, AFullRingIsCountedExactly) {
   EXPECT_EQ(nvtx.produced, kMade);
   EXPECT_EQ(nvtx.dropped_ring_full, 1234U);
   EXPECT_EQ(nvtx.sent, core::kRingSlots);
+  core::RingRegistry::SetGrownBytes(core::kDefaultGrownBytes);
+}
+
+TEST_F(DrainerTest, ARingThatGrewLosesNothing) {
+  constexpr uint32_t kMade = 3 * core::kRingSlots;
+  for (uint32_t i = 0; i < kMade; ++i) AppendMark();
+  Round();
+  drainer().Flush(now_ns_);
+  ExpectBalance();
+  EXPECT_EQ(drainer().totals(v1::ACTIVITY_NVTX).sent, kMade);
+  EXPECT_EQ(drainer().totals(v1::ACTIVITY_NVTX).dropped_ring_full, 0U);
 }
 
 TEST_F(DrainerTest, BatchesStayNearTheirTargetAndCarryAllRecords) {
