@@ -10,8 +10,7 @@ namespace {
 
 constexpr uint64_t kCalibrationNs = 20'000'000;
 constexpr int kTries = 5;
-// ns = ticks * rate >> kShift: 32 fractional bits are 0.25 ppb at 1 GHz.
-constexpr int kShift = 32;
+constexpr int kShift = HostClock::kShift;
 
 // Ticks, CLOCK_MONOTONIC and CLOCK_REALTIME of one moment.
 struct Pair {
@@ -118,11 +117,9 @@ bool HostClock::Calibrate(bool force) noexcept {
   return true;
 }
 
-int64_t HostClock::ToNs(uint64_t ticks) noexcept {
-  const auto delta = static_cast<int64_t>(ticks - state.base.ticks);
-  const auto scaled = static_cast<__int128>(delta) * static_cast<__int128>(Rate());
-  return static_cast<int64_t>(scaled >> kShift);
-}
+HostClock::Scale HostClock::scale() noexcept { return {state.base.ticks, Rate()}; }
+
+int64_t HostClock::ToNs(uint64_t ticks) noexcept { return scale().ToNs(ticks); }
 
 uint64_t HostClock::ToTicks(int64_t session_ns) noexcept {
   const auto scaled = static_cast<__int128>(session_ns) * (static_cast<__int128>(1) << kShift);

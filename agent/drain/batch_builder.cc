@@ -81,6 +81,8 @@ struct BatchBuilder::Columns {
     DeclareName(id);
   }
   void DeclareName(core::NameId id);
+  void UseStack(uint32_t stack);
+  void AddRedacted(uint32_t thread_index, const core::Record& range);
   void DeclareThread(uint32_t index, uint32_t tid, std::string_view name);
   uint32_t IndexOfTid(uint32_t tid);
   void WriteIdentity(BatchWriter* batch, uint32_t cycle) const;
@@ -96,6 +98,24 @@ void BatchBuilder::Columns::DeclareName(core::NameId id) {
   name_mark[id] = generation;
   names.push_back(id);
   name_bytes += core::NameTable::Text(id).size() + 8;
+}
+
+void BatchBuilder::Columns::UseStack(uint32_t stack) {
+  stacks.Use(stack, [this](core::NameId path) {
+    const core::NameId told = redactor != nullptr ? redactor->StackFileId(path) : path;
+    UseName(told);
+    return told;
+  });
+}
+
+void BatchBuilder::Columns::AddRedacted(uint32_t thread_index, const core::Record& range) {
+  core::Record told = range;
+  told.name = redactor->RangeId(range.name);
+  told.domain = redactor->RangeId(range.domain);
+  UseName(told.name);
+  UseName(told.domain);
+  const core::Record* one = &told;
+  records.ranges.Add(thread_index, &one, 1);
 }
 
 void BatchBuilder::Columns::DeclareThread(uint32_t index, uint32_t tid, std::string_view name) {
@@ -184,29 +204,39 @@ void BatchBuilder::AddThread(uint32_t index, uint32_t tid, std::string_view name
 }
 
 void BatchBuilder::AddRecord(uint32_t thread_index, const core::Record& record) {
+  const core::Record* one = &record;
+  const bool is_call = record.kind == core::RecordKind::kCall;
+  is_call ? AddCalls(thread_index, &one, 1) : AddRanges(thread_index, &one, 1);
+}
+
+void BatchBuilder::AddCalls(uint32_t thread_index, const core::Record* const* calls,
+                            uint32_t count) {
+  if (count == 0) return;
   Columns& c = *columns_;
-  if (record.kind == core::RecordKind::kCall) {  // the name is the API's: nobody's secret
-    c.UseName(record.name);
-    c.records.calls.Add(thread_index, record);
-    if (record.stack != 0) {
-      c.stacks.Use(record.stack, [&c](core::NameId path) {
-        const core::NameId told = c.redactor != nullptr ? c.redactor->StackFileId(path) : path;
-        c.UseName(told);
-        return told;
-      });
-    }
-    ++c.content.records[ActivityOfCall(record.call_class)];
+  for (uint32_t i = 0; i < count; ++i) {
+    const core::Record& call = *calls[i];
+    c.UseName(call.name);  // the API's: nobody's secret
+    if (call.stack != 0) [[unlikely]]
+      c.UseStack(call.stack);
+    ++c.content.records[ActivityOfCall(call.call_class)];
+  }
+  c.records.calls.Add(thread_index, calls, count);
+}
+
+void BatchBuilder::AddRanges(uint32_t thread_index, const core::Record* const* entries,
+                             uint32_t count) {
+  if (count == 0) return;
+  Columns& c = *columns_;
+  c.content.records[kNvtx] += count;
+  if (c.redactor != nullptr) {
+    for (uint32_t i = 0; i < count; ++i) c.AddRedacted(thread_index, *entries[i]);
     return;
   }
-  core::Record range = record;
-  if (c.redactor != nullptr) {
-    range.name = c.redactor->RangeId(record.name);
-    range.domain = c.redactor->RangeId(record.domain);
+  for (uint32_t i = 0; i < count; ++i) {
+    c.UseName(entries[i]->name);
+    c.UseName(entries[i]->domain);
   }
-  c.UseName(range.name);
-  c.UseName(range.domain);
-  c.records.ranges.Add(thread_index, range);
-  ++c.content.records[kNvtx];
+  c.records.ranges.Add(thread_index, entries, count);
 }
 
 void BatchBuilder::WatchUnloads() { columns_->stacks.WatchUnloads(); }

@@ -65,6 +65,9 @@ class BatchBuilder : public core::ActivitySink {
   // Repeated calls are free.
   void AddThread(uint32_t index, uint32_t tid, std::string_view name);
   void AddRecord(uint32_t thread_index, const core::Record& record);
+  // Many of a thread, calls and ranges apart, each in order.
+  void AddCalls(uint32_t thread_index, const core::Record* const* calls, uint32_t count);
+  void AddRanges(uint32_t thread_index, const core::Record* const* entries, uint32_t count);
   // Every round: stacks taken after a library was unloaded are not those taken before.
   void WatchUnloads();
   void AddGateEvent(const core::GateEvent& event);

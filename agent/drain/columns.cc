@@ -19,34 +19,55 @@ Stamps CheckStamps(uint64_t start_ns, uint64_t end_ns) {
 
 }  // namespace
 
-void CallColumns::Add(uint32_t thread_index, const core::Record& record) {
-  const uint32_t row = count++;
-  const int64_t begin_ns = core::HostClock::ToNs(record.begin_ticks);
-  thread.Add(row, thread_index);
-  name.Add(row, record.name);
-  cls.Add(row, static_cast<uint8_t>(record.call_class));
-  domain.Add(row, record.domain);
-  cbid.Add(row, record.cbid);
-  begin_delta.Add(row, static_cast<uint64_t>(begin_ns));
-  // Ticks of two cores may be apart by a little: a call never ends before it began.
-  const int64_t end_ns = core::HostClock::ToNs(record.end_ticks);
-  duration_ns.Add(row, end_ns > begin_ns ? static_cast<uint64_t>(end_ns - begin_ns) : 0);
-  correlation_delta.Add(row, record.correlation);
-  return_value.AddSigned(row, record.return_value);
-  flags.Add(row, record.category);
-  stack.Add(row, record.stack);
+void CallColumns::Add(uint32_t thread_index, const core::Record* const* calls, uint32_t run) {
+  using core::Record;
+  const uint32_t row = count;
+  const auto each = [calls](auto member) {
+    return [calls, member](uint32_t i) { return static_cast<uint64_t>(calls[i]->*member); };
+  };
+  const core::HostClock::Scale scale = core::HostClock::scale();
+  thread.AddRun(row, run, [thread_index](uint32_t) { return uint64_t{thread_index}; });
+  name.AddRun(row, run, each(&Record::name));
+  cls.AddRun(row, run, each(&Record::call_class));
+  domain.AddRun(row, run, each(&Record::domain));
+  cbid.AddRun(row, run, each(&Record::cbid));
+  begin_delta.AddRun(row, run, [&](uint32_t i) {
+    return static_cast<uint64_t>(scale.ToNs(calls[i]->begin_ticks));
+  });
+  duration_ns.AddMixedRun(row, run, [&](uint32_t i) {
+    const int64_t begin_ns = scale.ToNs(calls[i]->begin_ticks);
+    // Ticks of two cores may be apart by a little: a call never ends before it began.
+    const int64_t end_ns = scale.ToNs(calls[i]->end_ticks);
+    return end_ns > begin_ns ? static_cast<uint64_t>(end_ns - begin_ns) : 0;
+  });
+  correlation_delta.AddRun(row, run, each(&Record::correlation));
+  return_value.AddRun(
+      row, run, [calls](uint32_t i) { return protozero::encode_zigzag64(calls[i]->return_value); });
+  flags.AddRun(row, run, each(&Record::category));
+  stack.AddRun(row, run, each(&Record::stack));
+  count += run;
 }
 
-void RangeColumns::Add(uint32_t thread_index, const core::Record& record) {
-  const uint32_t row = count++;
-  thread.Add(row, thread_index);
-  op.Add(row, static_cast<uint64_t>(record.kind) - static_cast<uint64_t>(core::RecordKind::kCall));
-  name.Add(row, record.name);
-  domain.Add(row, record.domain);
-  category.Add(row, record.category);
-  host_delta.Add(row, static_cast<uint64_t>(core::HostClock::ToNs(record.begin_ticks)));
-  range_id.Add(row, record.range_id);
-  color.Add(row, record.color);
+void RangeColumns::Add(uint32_t thread_index, const core::Record* const* entries, uint32_t run) {
+  using core::Record;
+  const uint32_t row = count;
+  const auto each = [entries](auto member) {
+    return [entries, member](uint32_t i) { return static_cast<uint64_t>(entries[i]->*member); };
+  };
+  const core::HostClock::Scale scale = core::HostClock::scale();
+  thread.AddRun(row, run, [thread_index](uint32_t) { return uint64_t{thread_index}; });
+  op.AddRun(row, run, [entries](uint32_t i) {
+    return static_cast<uint64_t>(entries[i]->kind) - static_cast<uint64_t>(core::RecordKind::kCall);
+  });
+  name.AddRun(row, run, each(&Record::name));
+  domain.AddRun(row, run, each(&Record::domain));
+  category.AddRun(row, run, each(&Record::category));
+  host_delta.AddRun(row, run, [&](uint32_t i) {
+    return static_cast<uint64_t>(scale.ToNs(entries[i]->begin_ticks));
+  });
+  range_id.AddRun(row, run, each(&Record::range_id));
+  color.AddRun(row, run, each(&Record::color));
+  count += run;
 }
 
 template <typename Activity>

@@ -24,7 +24,8 @@ struct CallColumns {
   Column thread, name, cls, domain, cbid, duration_ns, return_value, flags, stack;
   DeltaColumn begin_delta, correlation_delta;
 
-  void Add(uint32_t thread_index, const core::Record& record);
+  // Calls of one thread, in order.
+  void Add(uint32_t thread_index, const core::Record* const* calls, uint32_t run);
   void Write(BatchWriter* batch) const;
 };
 
@@ -33,7 +34,8 @@ struct RangeColumns {
   Column thread, op, name, domain, category, range_id, color;
   DeltaColumn host_delta;
 
-  void Add(uint32_t thread_index, const core::Record& record);
+  // Ranges and marks of one thread, in order.
+  void Add(uint32_t thread_index, const core::Record* const* entries, uint32_t run);
   void Write(BatchWriter* batch) const;
 };
 

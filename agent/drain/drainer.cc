@@ -1,5 +1,6 @@
 #include "agent/drain/drainer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "agent/core/clock.h"
@@ -81,9 +82,11 @@ struct Drainer::Impl final : core::ActivitySink {
     ++totals[activity].dropped_limit;
     return false;
   }
-  void Entered() {
-    if (--until_check != 0) [[likely]]
+  void Entered(uint32_t count = 1) {
+    if (until_check > count) [[likely]] {
+      until_check -= count;
       return;
+    }
     until_check = kRecordsPerSizeCheck;
     if (builder.approximate_bytes() >= proto::kBatchTargetBytes) Send();
   }
@@ -192,17 +195,23 @@ uint64_t Drainer::Impl::TakeRings() {
 
 void Drainer::Impl::TakeSpan(core::ThreadRing* ring, const core::Record* items, uint32_t count) {
   const std::string_view name(ring->name, strnlen(ring->name, sizeof ring->name));
-  uint64_t batch = UINT64_MAX;
-  for (uint32_t i = 0; i < count; ++i) {
-    const core::Record& record = items[i];
-    if (record.kind == core::RecordKind::kCall) tail.OnCall(record);
-    if (!Accept(ActivityOfRecord(record))) continue;
-    if (batch != sequence) {
-      builder.AddThread(ring->index, ring->tid, name);
-      batch = sequence;
+  const core::Record* calls[kRecordsPerSizeCheck];
+  const core::Record* ranges[kRecordsPerSizeCheck];
+  for (uint32_t at = 0; at < count; at += kRecordsPerSizeCheck) {
+    const uint32_t end = std::min(count, at + kRecordsPerSizeCheck);
+    uint32_t call_count = 0, range_count = 0;
+    for (uint32_t i = at; i < end; ++i) {
+      const core::Record& record = items[i];
+      const bool is_call = record.kind == core::RecordKind::kCall;
+      if (is_call) tail.OnCall(record);
+      if (!Accept(ActivityOfRecord(record))) continue;
+      (is_call ? calls[call_count++] : ranges[range_count++]) = &record;
     }
-    builder.AddRecord(ring->index, record);
-    Entered();
+    if (call_count + range_count == 0) continue;
+    builder.AddThread(ring->index, ring->tid, name);
+    builder.AddCalls(ring->index, calls, call_count);
+    builder.AddRanges(ring->index, ranges, range_count);
+    Entered(call_count + range_count);
   }
 }
 
