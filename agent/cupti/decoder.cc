@@ -7,11 +7,6 @@
 namespace stepagent::cupti {
 namespace {
 
-// Stamps further than this from CUPTI's clock, and work longer than this, are not believed: such
-// records carry another clock (re-registered timestamp callbacks: off by 10^14 ns) or garbage. Half
-// a day is more than any step of the wall clock that an administrator makes by hand.
-constexpr uint64_t kBelievableNs = uint64_t{12} * 3600 * 1'000'000'000;
-
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
 }  // namespace
@@ -96,7 +91,7 @@ bool Decoder::DecodeRecord(uint32_t kind, const RecordView& record, core::Activi
   return (this->*route.handler)(record, sink);
 }
 
-uint8_t Decoder::TimingFlags(uint64_t start_ns, uint64_t end_ns) {
+uint8_t Decoder::OddTimingFlags(uint64_t start_ns, uint64_t end_ns) {
   uint8_t flags = 0;
   const bool is_other_clock = now_ns_ != 0 && Distance(start_ns, now_ns_) > kBelievableNs;
   if (start_ns == 0 || is_other_clock) {

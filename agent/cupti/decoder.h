@@ -63,8 +63,21 @@ class Decoder {
   bool OnContext(const RecordView& record, core::ActivitySink* sink);
   bool OnStream(const RecordView& record, core::ActivitySink* sink);
 
+  // Stamps further than this from CUPTI's clock, and work longer than this, are not believed: such
+  // records carry another clock (re-registered timestamp callbacks: off by 10^14 ns) or garbage.
+  // Half a day is more than any step of the wall clock that an administrator makes by hand.
+  static constexpr uint64_t kBelievableNs = uint64_t{12} * 3600 * 1'000'000'000;
+
   // DeviceFlag bits for a pair of stamps.
-  uint8_t TimingFlags(uint64_t start_ns, uint64_t end_ns);
+  uint8_t TimingFlags(uint64_t start_ns, uint64_t end_ns) {
+    // Work that is over, ended in order and is not long past: nothing to say of it.
+    if (start_ns != 0 && now_ns_ - start_ns <= kBelievableNs && end_ns - start_ns <= kBelievableNs)
+        [[likely]] {
+      return 0;
+    }
+    return OddTimingFlags(start_ns, end_ns);
+  }
+  uint8_t OddTimingFlags(uint64_t start_ns, uint64_t end_ns);
   bool Reject(uint32_t activity, core::ActivitySink* sink);  // false
 
   const ApiTable* api_ = nullptr;

@@ -6,12 +6,6 @@
 namespace stepagent::cupti {
 namespace {
 
-size_t Slot(const char* name, size_t entries) {
-  // Names are heap strings: the low bits are alignment, the middle ones tell them apart.
-  const auto address = reinterpret_cast<uintptr_t>(name);
-  return (address * 0x9E3779B97F4A7C15U >> 40) % entries;
-}
-
 // strncmp stops at either end, so neither string is read past its own.
 bool Matches(const char* name, std::string_view text) {
   return std::strncmp(name, text.data(), text.size()) == 0 && name[text.size()] == '\0';
@@ -23,15 +17,11 @@ void NameCache::Clear() {
   for (Entry& entry : entries_) entry = Entry();
 }
 
-core::NameId NameCache::Intern(const char* name) {
-  Entry& entry = entries_[Slot(name, kEntries)];
-  if (entry.name == name) [[likely]] {
-    if (entry.checked_in == buffer_) [[likely]]
-      return entry.id;
-    if (Matches(name, core::NameTable::Text(entry.id))) {
-      entry.checked_in = buffer_;
-      return entry.id;
-    }
+core::NameId NameCache::Compare(const char* name) {
+  Entry& entry = entries_[Slot(name)];
+  if (entry.name == name && Matches(name, core::NameTable::Text(entry.id))) {
+    entry.checked_in = buffer_;
+    return entry.id;
   }
   const core::NameId id = core::NameTable::Intern(name, strnlen(name, kLongestName));
   // 0 and 1 (none, overflow) have no text of their own to compare with.

@@ -19,7 +19,12 @@ class NameCache {
   // A new buffer: what pointers mean is checked once more.
   void BeginBuffer() { ++buffer_; }
   // `name` is a C string that lives during the call. Never null.
-  [[nodiscard]] core::NameId Intern(const char* name);
+  [[nodiscard]] core::NameId Intern(const char* name) {
+    const Entry& entry = entries_[Slot(name)];
+    if (entry.name == name && entry.checked_in == buffer_) [[likely]]
+      return entry.id;
+    return Compare(name);
+  }
 
  private:
   // Direct mapped. 2048 entries hold the kernels of a large model (a few hundred) with few clashes.
@@ -32,6 +37,13 @@ class NameCache {
     core::NameId id = 0;
     uint32_t checked_in = 0;  // the buffer in which the text was last compared
   };
+  static size_t Slot(const char* name) {
+    // Names are heap strings: the low bits are alignment, the middle ones tell them apart.
+    const auto address = reinterpret_cast<uintptr_t>(name);
+    return (address * 0x9E3779B97F4A7C15U >> 40) % kEntries;
+  }
+  core::NameId Compare(const char* name);
+
   Entry entries_[kEntries];
   uint32_t buffer_ = 1;
 };

@@ -19,12 +19,18 @@ class RecordView {
     std::memcpy(&value, data_ + offset, sizeof(T));
     return value;
   }
+  // The same for several of one type in a row.
+  template <typename T>
+  void CopyTo(T* target, uint32_t offset) const {
+    std::memcpy(target, data_ + offset, sizeof(T));
+  }
   // A field that records of at least `since` bytes have. Never judged by its own offset: some
   // fields took the place of padding in a record that did not grow by them alone.
   template <typename T>
   [[nodiscard]] T GetSince(uint32_t since, uint32_t offset, T fallback = T()) const {
-    return bytes_ >= since ? Get<T>(offset) : fallback;
+    return IsSince(since) ? Get<T>(offset) : fallback;
   }
+  [[nodiscard]] bool IsSince(uint32_t since) const { return bytes_ >= since; }
 
  private:
   const uint8_t* data_;
