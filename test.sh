@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, runs every test this machine can run. Arguments go to ctest:
 #   ./test.sh -L unit        ./test.sh -R schedule --output-on-failure
+# STEPAGENT_TEST_TORCH=1 ./test.sh also fetches PyTorch (3 GB, 5 GB unpacked) and runs the tests with its torchrun.
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
 
 # What widens the tests: without it the tests concerned skip by name.
-try_packages python3-numba python3-protobuf musl-tools valgrind binutils gdb strace chromium
+try_packages python3-numba python3-protobuf musl-tools valgrind binutils gdb strace chromium openmpi-bin
 prepare_python() {  # a venv with the readers and clients from PyPI that tests use
   local venv=$BUILD/venv
   [[ -e $venv/.ready ]] && return 0
@@ -48,11 +49,43 @@ prepare_promtool() {
   (cd "$folder" && apt-get download -q prometheus >download.log 2>&1 && dpkg -x prometheus_*.deb . &&
     rm -f prometheus_*.deb) || say "promtool is not to be had here: /metrics is checked without it"
 }
+# Slurm out of Debian's packages, which are not installed: munge would start its daemon.
+prepare_slurm() {
+  local folder=$BUILD/slurm names
+  [[ -e $folder/.ready ]] && return 0
+  command -v slurmd >/dev/null && command -v munged >/dev/null && return 0
+  mkdir -p "$folder"
+  names=$(apt-get install -s --no-install-recommends slurm-wlm munge 2>/dev/null |
+    awk '$1 == "Inst" && $3 !~ /^\[/ {print $2}') || names=
+  # shellcheck disable=SC2086  # a list
+  (cd "$folder" && [[ -n $names ]] && apt-get download -q $names >download.log 2>&1 &&
+    for package in *.deb; do dpkg -x "$package" . || exit 1; done && rm -f ./*.deb) || {
+    say "slurm-wlm and munge are not to be had here: the tests with srun skip by name"
+    return 0
+  }
+  touch "$folder/.ready"
+}
+# PyTorch with all its libraries from PyPI, only when asked for.
+prepare_torch() {
+  local venv=$BUILD/torch
+  [[ ${STEPAGENT_TEST_TORCH:-} == 1 ]] || return 0
+  [[ -e $venv/.ready ]] && return 0
+  /usr/bin/python3 -m venv "$venv" >/dev/null 2>&1 || return 0
+  say "fetching PyTorch (3 GB)"
+  "$venv/bin/pip" install -q 'torch==2.15.*' numpy >"$BUILD/torch.log" 2>&1 || {
+    say "PyPI's torch is not to be had here: the tests with torchrun skip by name"
+    rm -rf "$venv"
+    return 0
+  }
+  touch "$venv/.ready"
+}
 build
 prepare_python
 prepare_promtool
 prepare_readers
 prepare_rival
+prepare_slurm
+prepare_torch
 export STEPAGENT_TEST_PYTHON=$BUILD/venv/bin/python
 [[ -x $STEPAGENT_TEST_PYTHON ]] || STEPAGENT_TEST_PYTHON=/usr/bin/python3
 cd "$BUILD"
