@@ -48,6 +48,9 @@ bool Open(const std::string& name, int extra_flags, const Rejected& rejected,
   return true;
 }
 
+// only_fitting: none of a newer release than the driver. Such a library is no use, and need not say
+// so: libcupti 13.2, where it finds no driver it can use, recurses in every function, even in
+// cuptiGetVersion, until the stack ends, and with it the application.
 bool OpenFirst(std::vector<Loader::Candidate> candidates, uint32_t driver_major, bool only_fitting,
                int extra_flags, const Rejected& rejected, const std::string& choice,
                LoadedLibrary* out) {
@@ -112,7 +115,8 @@ LoadedLibrary Loader::Load(uint32_t driver_version, const Rejected& rejected) {
     OpenOverride(override_value, driver_major, &library);
     return library;
   }
-  if (OpenFirst(Mapped(), driver_major, false, RTLD_NOLOAD, rejected,
+  const std::vector<Candidate> mapped = Mapped();
+  if (OpenFirst(mapped, driver_major, true, RTLD_NOLOAD, rejected,
                 "already loaded by the application", &library)) {
     return library;
   }
@@ -124,8 +128,12 @@ LoadedLibrary Loader::Load(uint32_t driver_version, const Rejected& rejected) {
   if (OpenFirst(InToolkits(), driver_major, true, 0, rejected, "in a CUDA toolkit", &library)) {
     return library;
   }
-  library.tried = "looked among loaded libraries, Python wheels, the loader's paths for CUDA " +
-                  std::to_string(driver_major) + " and older, and CUDA toolkits";
+  for (const Candidate& candidate : mapped) {
+    if (candidate.major > driver_major)
+      library.tried += candidate.path + ", loaded by the application, is newer than the driver; ";
+  }
+  library.tried += "looked among loaded libraries, Python wheels, the loader's paths for CUDA " +
+                   std::to_string(driver_major) + " and older, and CUDA toolkits";
   return library;
 }
 

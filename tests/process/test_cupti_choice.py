@@ -84,6 +84,19 @@ class Choice(CuptiTest):
                 self.assertEqual(cycle.manifest['gpu']['cupti_path'], wanted)
                 self.assertIn('already loaded', cycle.manifest['gpu']['cupti_choice'])
 
+    @unittest.skipUnless(harness.PERSONALITY == '13.0', 'the driver below is older than that')
+    def test_mapped_of_a_newer_release_is_left_alone(self):
+        """A call could end the application: see the loader."""
+        cycle, = self.capture(
+            ['rival_cupti', '--cupti', self.library, '--at', '1000', '--steps', '8'], 1,
+            schedule=SCHEDULE, STEPAGENT_SIM_DRIVER_VERSION='12040',
+            LD_LIBRARY_PATH=os.path.join(harness.BUILD, 'sim', 'cuda'))
+        gpu = cycle.manifest['gpu']
+        self.assertEqual(gpu['status'], 'unavailable', gpu)
+        self.assertNotEqual(gpu['cupti_path'], self.library)
+        if gpu['reason_code'] == 'cupti_missing':  # a CUDA 12 on this machine has one that refuses
+            self.assertIn(self.library + ', loaded by the application, is newer', gpu['reason'])
+
     def test_wheels(self):
         """A program that is a Python finds the wheels of its prefix (cu11, cu12 and cu13 layouts)."""
         package = 'cu13' if MAJOR == '13' else 'cuda_cupti'
