@@ -7,31 +7,21 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstring>
 #include <ctime>
-#include <optional>
 #include <string_view>
 
-#include "agent/process_files.h"
-#include "agent/run_name.h"
+#include "proto/process_files.h"
+#include "proto/rank_info.h"
+#include "proto/run_name.h"
 
 namespace stepagent::agent {
 namespace {
 
 constexpr size_t kMostTitleBytes = 256;
 
-std::optional<int32_t> Number(std::string_view text) {
-  int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return std::nullopt;
-  }
-  return value;
-}
-
 std::vector<std::string> ReadArguments() {
-  const std::string text = ReadFile("/proc/self/cmdline", 64 * 1024);
+  const std::string text = proto::ReadFile("/proc/self/cmdline", 64 * 1024);
   std::vector<std::string> out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text.find('\0', at);
@@ -101,47 +91,18 @@ std::string ProgramName(const std::vector<std::string>& argv, const std::string&
   return exe;
 }
 
-RankInfo ReadRank(char* const* environment) {
-  RankInfo info;
-  struct Family {
-    const char *rank, *world, *local;
-  };
-  static constexpr Family kFamilies[] = {
-      {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
-  };
-  for (const Family& family : kFamilies) {
-    const std::string_view text = Variable(environment, family.rank);
-    if (text.empty()) continue;
-    const std::optional<int32_t> rank = Number(text);
-    const std::string entry = std::string(family.rank) + "=" + std::string(text.substr(0, 40));
-    if (!rank || info.rank >= 0) {
-      if (!rank || *rank != info.rank) info.conflicts.push_back(entry);
-      continue;
-    }
-    info.rank = *rank;
-    info.source = family.rank;
-    info.world_size = Number(Variable(environment, family.world)).value_or(-1);
-    info.local_rank = Number(Variable(environment, family.local)).value_or(-1);
-  }
-  if (info.local_rank < 0) info.local_rank = Number(Variable(environment, "LOCAL_RANK")).value_or(-1);
-  return info;
-}
-
 Identity ReadIdentity(char* const* environment) {
   Identity id;
   const uint64_t random = Random64();
-  id.session = Hex(random, 16);
-  id.run = RunName(environment, random >> 7, &id.run_given);
+  id.session = proto::Hex(random, 16);
+  id.run = proto::RunName(environment, random >> 7, &id.run_given);
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) == 0) id.host = host;
   if (id.host.empty()) id.host = "localhost";
   id.argv = ReadArguments();
   id.exe_path = ReadExePath();
   id.exe = ProgramName(id.argv, id.exe_path);
-  const RankInfo rank = ReadRank(environment);
+  const proto::RankInfo rank = proto::ReadRank(environment);
   id.rank = rank.rank;
   id.rank_source = rank.source;
   id.rank_conflicts = rank.conflicts;
@@ -150,11 +111,11 @@ Identity ReadIdentity(char* const* environment) {
   for (char* const* e = environment; e != nullptr && *e != nullptr; ++e) {
     id.has_cuda_visible_devices |= std::strncmp(*e, "CUDA_VISIBLE_DEVICES=", 21) == 0;
   }
-  id.cuda_visible_devices = Variable(environment, "CUDA_VISIBLE_DEVICES");
-  const std::string stat = ReadFile("/proc/self/stat", 4096);
-  id.process_start_ticks = StatField(stat, kStartTimeField);
-  id.title_begin = StatField(stat, kArgStartField);
-  id.title_end = StatField(stat, kArgEndField);
+  id.cuda_visible_devices = proto::Variable(environment, "CUDA_VISIBLE_DEVICES");
+  const std::string stat = proto::ReadFile("/proc/self/stat", 4096);
+  id.process_start_ticks = proto::StatField(stat, proto::kStartTimeField);
+  id.title_begin = proto::StatField(stat, proto::kArgStartField);
+  id.title_end = proto::StatField(stat, proto::kArgEndField);
   return id;
 }
 

@@ -37,11 +37,5 @@ struct Identity {
 // For tests: the program's name from its arguments.
 [[nodiscard]] std::string ProgramName(const std::vector<std::string>& argv,
                                       const std::string& exe_path);
-struct RankInfo {
-  int32_t rank = -1, world_size = -1, local_rank = -1;
-  std::string source = "none";
-  std::vector<std::string> conflicts;
-};
-[[nodiscard]] RankInfo ReadRank(char* const* environment);
 
 }  // namespace stepagent::agent

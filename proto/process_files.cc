@@ -1,4 +1,4 @@
-#include "agent/process_files.h"
+#include "proto/process_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace stepagent::agent {
+namespace stepagent::proto {
 namespace {
 
 constexpr size_t kChunkBytes = 4096;
@@ -60,4 +60,4 @@ std::string Hex(uint64_t value, int digits) {
   return out;
 }
 
-}  // namespace stepagent::agent
+}  // namespace stepagent::proto

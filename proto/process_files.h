@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace stepagent::agent {
+namespace stepagent::proto {
 
 // The value of a variable, "" when it is not there.
 [[nodiscard]] std::string_view Variable(char* const* environment, std::string_view name);
@@ -22,4 +22,4 @@ inline constexpr int kParentField = 4, kStartTimeField = 22, kArgStartField = 48
 
 [[nodiscard]] std::string Hex(uint64_t value, int digits);
 
-}  // namespace stepagent::agent
+}  // namespace stepagent::proto

@@ -1,13 +1,13 @@
-#include "agent/run_name.h"
+#include "proto/run_name.h"
 
 #include <unistd.h>
 
 #include <charconv>
 #include <ctime>
 
-#include "agent/process_files.h"
+#include "proto/process_files.h"
 
-namespace stepagent::agent {
+namespace stepagent::proto {
 namespace {
 
 // Longer chains of shells and wrappers than this are not followed.
@@ -60,13 +60,14 @@ RunKey SharedRunKey(char* const* environment) {
                 std::string(Variable(environment, "MASTER_PORT")),
             "RANK"};
   }
+  // Before Slurm's: several jobs of mpirun's may share the step or shell they were started in.
+  const std::string_view open_mpi = Variable(environment, "OMPI_MCA_ess_base_jobid");
+  if (!open_mpi.empty()) return {"ompi/" + std::string(open_mpi), "OMPI_COMM_WORLD_RANK"};
   const std::string_view job = Variable(environment, "SLURM_JOB_ID");
   const std::string_view step = Variable(environment, "SLURM_STEP_ID");
   if (!job.empty() && !step.empty()) {
     return {"slurm/" + std::string(job) + "/" + std::string(step), "SLURM_PROCID"};
   }
-  const std::string_view open_mpi = Variable(environment, "OMPI_MCA_ess_base_jobid");
-  if (!open_mpi.empty()) return {"ompi/" + std::string(open_mpi), "OMPI_COMM_WORLD_RANK"};
   return {};
 }
 
@@ -86,6 +87,15 @@ int64_t LauncherStart(const std::string& proc, pid_t parent, std::string_view ra
   return BootSeconds(proc) + static_cast<int64_t>(since_boot);
 }
 
+std::string SharedRunName(char* const* environment) {
+  const RunKey key = SharedRunKey(environment);
+  if (key.text.empty()) return {};
+  return UtcStamp(LauncherStart("/proc", getppid(), key.rank_variable)) + "_" +
+         Hex(Fnv(key.text), 8);
+}
+
+std::string OwnRunName(uint64_t random) { return UtcStamp(time(nullptr)) + "_" + Hex(random, 8); }
+
 std::string RunName(char* const* environment, uint64_t random, bool* is_given) {
   const std::string_view from_launcher = Variable(environment, "STEPAGENT_RUN");
   *is_given = true;
@@ -93,13 +103,10 @@ std::string RunName(char* const* environment, uint64_t random, bool* is_given) {
       from_launcher.find('/') == std::string_view::npos && from_launcher[0] != '.') {
     return std::string(from_launcher);
   }
-  const RunKey key = SharedRunKey(environment);
-  if (!key.text.empty()) {
-    return UtcStamp(LauncherStart("/proc", getppid(), key.rank_variable)) + "_" +
-           Hex(Fnv(key.text), 8);
-  }
+  std::string shared = SharedRunName(environment);
+  if (!shared.empty()) return shared;
   *is_given = false;
-  return UtcStamp(time(nullptr)) + "_" + Hex(random, 8);
+  return OwnRunName(random);
 }
 
-}  // namespace stepagent::agent
+}  // namespace stepagent::proto

@@ -12,11 +12,16 @@
 #include <string>
 #include <string_view>
 
-namespace stepagent::agent {
+namespace stepagent::proto {
 
 // <UTC yyyymmddThhmmss>_<8 hex>. *is_given: by the launcher or by what a launcher told its ranks;
 // else the process is a run of its own, named by the time and `random`.
 [[nodiscard]] std::string RunName(char* const* environment, uint64_t random, bool* is_given);
+
+// The same for the processes of a torchrun run or a job step; "" for others.
+[[nodiscard]] std::string SharedRunName(char* const* environment);
+// <UTC yyyymmddThhmmss>_<8 hex> of a run of its own, named by the time and `random`.
+[[nodiscard]] std::string OwnRunName(uint64_t random);
 
 // For tests. What a run has that no other has, and the variable that each of its ranks was given.
 struct RunKey {
@@ -30,4 +35,4 @@ struct RunKey {
 [[nodiscard]] int64_t LauncherStart(const std::string& proc, pid_t parent,
                                     std::string_view rank_variable);
 
-}  // namespace stepagent::agent
+}  // namespace stepagent::proto

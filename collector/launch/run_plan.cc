@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 
 #include "collector/launch/environment.h"
 #include "collector/launch/setting_args.h"
+#include "proto/rank_info.h"
 #include "proto/redaction.h"
+#include "proto/run_name.h"
 
 namespace stepagent::launch {
 namespace {
@@ -106,22 +107,28 @@ bool IsRunId(const std::string& run) {
          });
 }
 
+// `srun -n 4 stepagent run …`: one run. A step of a single task may be a shell, in which each
+// `stepagent run` is a run of its own.
+void ChooseRun(char* const* environment, RunPlan* plan) {
+  const proto::RankInfo task = proto::ReadRank(environment);
+  std::string shared;
+  if (task.rank >= 0 && task.world_size > 1) shared = proto::SharedRunName(environment);
+  plan->run = Environment(environment).Get(proto::kRunVariable);
+  plan->is_task = plan->run.empty() && !shared.empty();
+  if (plan->is_task) plan->is_first_task = (task.local_rank < 0 ? task.rank : task.local_rank) == 0;
+  if (plan->run.empty()) plan->run = plan->is_task ? shared : NewRunId();
+}
+
 }  // namespace
 
 std::string NewRunId() {
-  const time_t now = time(nullptr);
-  tm utc{};
-  gmtime_r(&now, &utc);
   uint32_t random = 0;
   if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
     timespec precise{};
     clock_gettime(CLOCK_MONOTONIC, &precise);
     random = static_cast<uint32_t>(precise.tv_nsec) ^ (static_cast<uint32_t>(getpid()) << 12);
   }
-  char text[64];
-  std::snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02d_%08x", utc.tm_year + 1900,
-                utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, random);
-  return text;
+  return proto::OwnRunName(random);
 }
 
 RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environment) {
@@ -149,16 +156,17 @@ RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environme
     return plan;
   }
   plan.command = taken.command;
-  const std::string present = Environment(environment).Get(proto::kRunVariable);
-  plan.run = present.empty() ? NewRunId() : present;
+  ChooseRun(environment, &plan);
   if (!IsRunId(plan.run)) {
     Refuse(&plan, proto::SettingError{proto::kRunVariable, plan.run, "no name for a folder",
                                       "letters, digits, _ - and ., at most 64"}
                       .Line());
     return plan;
   }
-  // One for the tree, whoever redacts and when: names are then equal in all files of the run.
-  if (!Environment(environment).Has(proto::kRedactKeyVariable)) plan.redact_key = RandomHex(16);
+  // One for the tree, whoever redacts and when: names are then equal in all files of the run. Tasks
+  // have no tree in common: their agents make the same key from the run's id.
+  if (!plan.is_task && !Environment(environment).Has(proto::kRedactKeyVariable))
+    plan.redact_key = RandomHex(16);
   ApplyRunDefaults(&plan);
   MakeAbsolute(&plan.settings);
   ListVariables(taken, &plan);

@@ -3,7 +3,8 @@
 //
 // Purpose: options, environment and defaults joined and checked, as one value that tests can look
 // at.
-// Thread rule: pure, but for random bytes and the wall clock of a new run id.
+// Thread rule: pure, but for random bytes and the wall clock of a new run id, /proc for a shared
+// one.
 // Failure rule: a plan with an error line starts nothing; the launcher then exits with `status`.
 #include <string>
 #include <utility>
@@ -20,6 +21,8 @@ struct RunPlan {
   proto::Settings settings;  // as the agents will see them
   std::vector<std::string> command;
   std::string run;                // the run's id, its folder's name
+  bool is_task = false;           // one of several tasks of a job step, which share the run
+  bool is_first_task = true;      // of this host: its launcher alone prints the rows of all
   std::string redact_key;         // to set for the child; empty: it has one already
   bool is_whole = false;          // nothing said what a step is: one cycle, first use to end
   std::vector<std::string> says;  // lines for stderr before the start

@@ -174,6 +174,7 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
     return lines;
   }
   lines.push_back("traces in " + ShellWord(sessions.front().run_folder));
+  if (!plan.is_first_task) return lines;
   std::vector<SessionEntry> rows = sessions;
   std::stable_sort(rows.begin(), rows.end(), [](const SessionEntry& a, const SessionEntry& b) {
     return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);

@@ -54,6 +54,43 @@ class LauncherTest(AgentTest):
             self.assertEqual(text.count('stepagent:   rank %d  ' % rank), 1, text)
 
 
+POOL = '''
+import ctypes, glob, multiprocessing, os, sys, time
+def steps():  # once in each worker; a forked one ends by _exit, so not before its steps are written
+    plugin = ctypes.CDLL(%r)
+    for _ in range(8):
+        plugin.PluginStep()
+    written = os.path.join(os.environ['STEPAGENT_OUT'], '*_*/sessions/*_%%d_*/cycle-0000/manifest.json')
+    end = time.monotonic() + %f
+    while time.monotonic() < end and not glob.glob(written %% os.getpid()):
+        time.sleep(0.01)
+def work(i):
+    return i
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    pool = context.Pool(2, initializer=steps)
+    total = sum(pool.map(work, range(4), 1))
+    pool.close()
+    pool.join()
+    sys.exit(total)
+''' % (app('librange_plugin.so'), harness.PATIENCE)
+
+
+class Pools(LauncherTest):
+    def test_workers_that_step_themselves(self):
+        """Workers are ranks; the parent, the fork server and the resource tracker leave nothing."""
+        script = os.path.join(self.scratch, 'pool.py')
+        with open(script, 'w', encoding='ascii') as out:
+            out.write(POOL)
+        env = harness.launcher_environment()
+        env.pop('LD_LIBRARY_PATH')
+        for way in ('fork', 'spawn', 'forkserver'):
+            with self.subTest(way=way):
+                self.out = os.path.join(self.scratch, way)
+                self.run_app([*self.launched(), '/usr/bin/python3', script, way], env, 6)
+                self.check_ranks('assigned', 2, are_told=False)
+
+
 @unittest.skipUnless(is_open_mpi(), "Open MPI's mpirun is not installed (package openmpi-bin)")
 class Mpirun(LauncherTest):
     def mpirun(self, *options):
@@ -65,6 +102,13 @@ class Mpirun(LauncherTest):
 
     def test_run_around_mpirun(self):
         result = self.run_app([*self.launched(), *self.mpirun(), *self.loop()],
+                              harness.launcher_environment())
+        self.check_ranks('OMPI_COMM_WORLD_RANK')
+        self.check_exit_lines(result.stderr)
+
+    def test_run_in_each_rank(self):
+        """Four launchers of one job: one run, and rank 0's prints its table."""
+        result = self.run_app([*self.mpirun(), *self.launched(), *self.loop()],
                               harness.launcher_environment())
         self.check_ranks('OMPI_COMM_WORLD_RANK')
         self.check_exit_lines(result.stderr)
@@ -106,6 +150,11 @@ class Srun(LauncherTest):
             result = self.run_app([*self.launched(), *self.srun(), *loop], env)
             self.check_ranks('SLURM_PROCID')
             self.check_exit_lines(result.stderr)
+        with self.subTest('run in each task'):
+            self.out = os.path.join(self.scratch, 'tasks')
+            result = self.run_app([*self.srun(), *self.launched(), *loop], env)
+            self.check_ranks('SLURM_PROCID')
+            self.check_exit_lines(result.stderr)
         with self.subTest('preload by --export'):
             # Values with commas do not pass through --export: the schedule is in the environment.
             self.out = os.path.join(self.scratch, 'preload')
@@ -118,6 +167,12 @@ class Srun(LauncherTest):
             self.out = os.path.join(self.scratch, 'status')
             script = '"$0" "$@"; exit $((SLURM_PROCID == 1 ? 9 : 0))'
             self.run_app([*self.launched(), *self.srun(), '/bin/sh', '-c', script, *loop], env, 9)
+        with self.subTest('a step of one task is no run of many'):
+            # As in a shell under `srun --pty`: each `stepagent run` is a run of its own.
+            self.out = os.path.join(self.scratch, 'shell')
+            run = ' '.join(self.launched()) + ' ' + ' '.join(loop)
+            self.run_app([slurm_node.program('srun'), '-n', '1', '/bin/sh', '-c', run + ' && ' + run], env)
+            self.assertEqual(len(self.traced(2)), len(harness.runs(self.out)))
 
 
 @unittest.skipUnless(TORCHRUN, 'torchrun is not installed (STEPAGENT_TEST_TORCH=1 ./test.sh fetches it)')

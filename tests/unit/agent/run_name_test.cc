@@ -1,5 +1,5 @@
 // One run, one name: whoever of its processes asks, and whenever.
-#include "agent/run_name.h"
+#include "proto/run_name.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/launch/temp_folder.h"
 
-namespace stepagent::agent {
+namespace stepagent::proto {
 namespace {
 
 class Environment {
@@ -75,6 +75,14 @@ TEST(RunName, DiffersBetweenRunsOfOneLauncher) {
   EXPECT_NE(name("SLURM_STEP_ID=0"), name("SLURM_STEP_ID=1"));
 }
 
+// A batch script is no job step, and a job of mpirun's inside a step is one of its own.
+TEST(RunName, OfJobsInsideOthers) {
+  EXPECT_EQ(SharedRunKey(Environment{"SLURM_JOB_ID=7", "SLURM_PROCID=0"}.get()).text, "");
+  EXPECT_EQ(SharedRunName(Environment{"SLURM_JOB_ID=7", "SLURM_PROCID=0"}.get()), "");
+  const Environment job{"SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "OMPI_MCA_ess_base_jobid=9"};
+  EXPECT_EQ(SharedRunKey(job.get()).text, "ompi/9");
+}
+
 // A /proc of our own: process 10 launches ranks 20 and 30, of which 30 lives in a shell (25) that
 // was given the variables too, and has a child 40.
 class LauncherStartTest : public testing::Test {
@@ -135,4 +143,4 @@ TEST_F(LauncherStartTest, EndsWhereParentsGoInACircle) {
 }
 
 }  // namespace
-}  // namespace stepagent::agent
+}  // namespace stepagent::proto

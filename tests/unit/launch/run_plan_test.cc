@@ -102,6 +102,27 @@ TEST(RunPlan, FlagsWinOverVariables) {
   EXPECT_EQ(plan.says[0], "STEPAGENT_TYPO: no such variable; ignored");
 }
 
+TEST(RunPlan, TasksOfAStepShareTheRun) {
+  const auto task = [](const char* rank, const char* step, const char* tasks) {
+    return Plan({"app"}, {"SLURM_JOB_ID=7", step, rank, tasks});
+  };
+  const RunPlan first = task("SLURM_PROCID=0", "SLURM_STEP_ID=0", "SLURM_NTASKS=4");
+  const RunPlan last = task("SLURM_PROCID=3", "SLURM_STEP_ID=0", "SLURM_NTASKS=4");
+  EXPECT_EQ(first.run, last.run);
+  EXPECT_TRUE(first.is_first_task);
+  EXPECT_FALSE(last.is_first_task);
+  EXPECT_EQ(last.redact_key, "");
+  EXPECT_NE(task("SLURM_PROCID=0", "SLURM_STEP_ID=1", "SLURM_NTASKS=4").run, first.run);
+  // A shell in a step of its own, and a batch script.
+  for (const char* step : {"SLURM_STEP_ID=0", "SLURM_STEPS=0"}) {
+    const char* tasks = step == std::string("SLURM_STEPS=0") ? "SLURM_NTASKS=4" : "SLURM_NTASKS=1";
+    const RunPlan a = task("SLURM_PROCID=0", step, tasks), b = task("SLURM_PROCID=0", step, tasks);
+    EXPECT_NE(a.run, b.run) << step;
+    EXPECT_FALSE(a.is_task) << step;
+    EXPECT_NE(a.redact_key, "") << step;
+  }
+}
+
 TEST(RunPlan, PassesValuesOnAsGiven) {
   const RunPlan plan = Plan({"--step", "nvtx:Sch\xf6n@*", "--schedule", "active=1,wait=0", "--log",
                              "debug:x.log", "--collector", "c.sock", "app"});

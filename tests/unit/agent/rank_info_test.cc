@@ -1,0 +1,41 @@
+#include "proto/rank_info.h"
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepagent::proto {
+namespace {
+
+RankInfo Read(std::initializer_list<std::string> variables) {
+  std::vector<std::string> entries(variables);
+  std::vector<char*> pointers;
+  for (std::string& entry : entries) pointers.push_back(entry.data());
+  pointers.push_back(nullptr);
+  return ReadRank(pointers.data());
+}
+
+TEST(RankInfo, TheFirstFamilyWinsAndOthersThatDisagreeAreNoted) {
+  const RankInfo info = Read(
+      {"SLURM_PROCID=0", "SLURM_NTASKS=4", "RANK=3", "WORLD_SIZE=8", "LOCAL_RANK=1", "PMI_RANK=3"});
+  EXPECT_EQ(info.rank, 3);
+  EXPECT_EQ(info.world_size, 8);
+  EXPECT_EQ(info.local_rank, 1);
+  EXPECT_EQ(info.source, "RANK");
+  EXPECT_EQ(info.conflicts, std::vector<std::string>{"SLURM_PROCID=0"});
+}
+
+TEST(RankInfo, WhatIsNoNumberIsNoRank) {
+  EXPECT_EQ(Read({"PATH=/bin"}).rank, -1);
+  EXPECT_EQ(Read({"PATH=/bin"}).source, "none");
+  const RankInfo info = Read({"RANK=-1", "OMPI_COMM_WORLD_RANK=2", "LOCAL_RANK=5"});
+  EXPECT_EQ(info.rank, 2);
+  EXPECT_EQ(info.source, "OMPI_COMM_WORLD_RANK");
+  EXPECT_EQ(info.local_rank, 5);
+  EXPECT_EQ(info.conflicts, std::vector<std::string>{"RANK=-1"});
+}
+
+}  // namespace
+}  // namespace stepagent::proto
