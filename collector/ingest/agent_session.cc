@@ -41,26 +41,45 @@ uint64_t AgentSession::TakeDamaged() {
 void AgentSession::Read() {
   if (is_closed_ || is_paused_ || is_reading_) return;
   is_reading_ = true;
-  socket_.async_read_some(
-      asio::buffer(in_), [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
-        self->is_reading_ = false;
-        if (self->is_closed_) return;
-        // A peer that ends with answers of ours unread resets the connection: told once, and what
-        // it had sent comes after.
-        if (error == asio::error::connection_reset && !self->saw_reset_) {
-          self->saw_reset_ = true;
-          self->is_mute_ = true;
-          return self->Read();
-        }
-        if (error) {
-          const bool is_orderly = error == asio::error::eof && !self->reader_.IsMidFrame();
-          self->Close(is_orderly ? std::string() : error.message());
-          return;
-        }
-        self->last_byte_ns_ = SteadyNowNs();
-        self->reader_.Feed(self->in_.data(), bytes);
-        self->Deliver();
-      });
+  if (saw_reset_) {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->ReadRest(); });
+    return;
+  }
+  socket_.async_read_some(asio::buffer(in_),
+                          [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+                            self->OnRead(error, bytes);
+                          });
+}
+
+// After a reset no event comes any more: what is left is asked for, not waited for.
+void AgentSession::ReadRest() {
+  asio::error_code error;
+  size_t bytes = 0;
+  if (!is_closed_) {
+    socket_.non_blocking(true, error);
+    if (!error) bytes = socket_.read_some(asio::buffer(in_), error);
+  }
+  if (error == asio::error::would_block) error = asio::error::eof;
+  OnRead(error, bytes);
+}
+
+void AgentSession::OnRead(const asio::error_code& error, size_t bytes) {
+  is_reading_ = false;
+  if (is_closed_) return;
+  // A peer that ends with answers of ours unread resets the connection: told once, and what it had
+  // sent comes after.
+  if (error == asio::error::connection_reset && !saw_reset_) {
+    saw_reset_ = true;
+    is_mute_ = true;
+    return Read();
+  }
+  if (error) {
+    const bool is_orderly = error == asio::error::eof && !reader_.IsMidFrame();
+    return Close(is_orderly ? std::string() : error.message());
+  }
+  last_byte_ns_ = SteadyNowNs();
+  reader_.Feed(in_.data(), bytes);
+  Deliver();
 }
 
 void AgentSession::Deliver() {

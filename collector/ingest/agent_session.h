@@ -52,6 +52,8 @@ class AgentSession : public std::enable_shared_from_this<AgentSession> {
 
  private:
   void Read();
+  void ReadRest();
+  void OnRead(const asio::error_code& error, size_t bytes);
   void Deliver();
   void Write();
   void StopWriting();

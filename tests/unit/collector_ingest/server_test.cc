@@ -54,6 +54,11 @@ class Client {
     }
     return true;
   }
+  // Until there is something to receive, which stays there.
+  void AwaitAnswer() const {
+    pollfd p{fd_, POLLIN, 0};
+    poll(&p, 1, kPatienceMs);
+  }
   // False at the end of the connection.
   bool Receive(spool::RawFrame* frame) {
     while (reader_.Next(frame) != FrameReader::Result::kFrame) {
@@ -204,33 +209,59 @@ TEST_F(ServerTest, AnAgentMayLeaveBetweenCycles) {
   EXPECT_EQ(nlohmann::json::parse(test::ReadFile(session + "/session.json"))["state"], "closed");
 }
 
-TEST_F(ServerTest, ADeadProcessEndsItsSessionAsKilled) {
-  // Forked before there are threads; begins when the server is up.
-  int ready[2];
-  ASSERT_EQ(pipe(ready), 0);
-  const auto address = *proto::AddressFromText(folder_.path() + "/socket");
-  const pid_t child = fork();
-  if (child == 0) {
+// Ends within a cycle, by itself; what it does last with its connection is up to `leave`.
+class DyingAgent {
+ public:
+  // Forks before there are threads; begins when told.
+  DyingAgent(const proto::SocketAddress& address, const std::function<void(Client*)>& leave) {
+    if (pipe(ready_) != 0) return;
+    child_ = fork();
+    if (child_ != 0) return;
     char go = 0;
-    if (read(ready[0], &go, 1) != 1) _exit(1);
+    if (read(ready_[0], &go, 1) != 1) _exit(1);
     BatchFactory factory;
     factory.Event(0, v1::CycleEvent::ACTIVE_BEGIN, 100 * kMs);
     factory.Step(0, 100 * kMs, 101 * kMs);
     factory.Step(1, 101 * kMs, 0);
     Client agent(address);
     agent.Send(factory.HelloFrame() + factory.TakeFrame(102 * kMs));
-    agent.Welcome();
+    leave(&agent);
     _exit(0);
   }
+  // Whether it ran and ended.
+  bool Run() {
+    int status = 0;
+    const bool is_told = write(ready_[1], "x", 1) == 1;
+    close(ready_[0]), close(ready_[1]);
+    return is_told && waitpid(child_, &status, 0) == child_ && status == 0;
+  }
+
+ private:
+  int ready_[2] = {-1, -1};
+  pid_t child_ = -1;
+};
+
+constexpr char kItsSession[] = "/20260102T030405_0a1b2c3d/sessions/train_rank0_node1_4242_00112233";
+
+TEST_F(ServerTest, ADeadProcessEndsItsSessionAsKilled) {
+  DyingAgent agent(*proto::AddressFromText(folder_.path() + "/socket"),
+                   [](Client* client) { client->Welcome(); });
   Start();
-  ASSERT_EQ(write(ready[1], "x", 1), 1);
-  close(ready[0]), close(ready[1]);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  const std::string session =
-      Out() + "/20260102T030405_0a1b2c3d/sessions/train_rank0_node1_4242_00112233";
+  ASSERT_TRUE(agent.Run());
+  const std::string session = Out() + kItsSession;
   ASSERT_TRUE(Eventually([&] { return fs::exists(session + "/cycle-0000/manifest.json"); }));
   EXPECT_EQ(Manifest(session)["cycle"]["ended"], "killed");
+  EXPECT_EQ(Manifest(session)["steps"].size(), 2U);
+}
+
+// Answers left unread make the kernel reset the connection, after which no event comes.
+TEST_F(ServerTest, ADeadProcessWithAnswersUnreadEndsItsSessionToo) {
+  DyingAgent agent(*proto::AddressFromText(folder_.path() + "/socket"),
+                   [](Client* client) { client->AwaitAnswer(); });
+  Start();
+  ASSERT_TRUE(agent.Run());
+  const std::string session = Out() + kItsSession;
+  ASSERT_TRUE(Eventually([&] { return fs::exists(session + "/cycle-0000/manifest.json"); }));
   EXPECT_EQ(Manifest(session)["steps"].size(), 2U);
 }
 
