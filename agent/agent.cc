@@ -25,6 +25,8 @@ using proto::LogLevel;
 // The drain polls this often while recording: rings hold about four times as much
 // (ring_registry.h).
 constexpr uint64_t kPollNs = 1'000'000;
+// session.json has them all.
+constexpr size_t kWrittenListed = 64;
 constexpr uint64_t kNoStepsAfterNs = 60'000'000'000;
 // How long a process whose main thread is gone may outlive its last thread.
 constexpr uint64_t kLastThreadPollNs = 20'000'000;
@@ -163,7 +165,8 @@ void Agent::PollCollector() {
     }
     for (std::string& file : cycle.files) {
       guard::Log(LogLevel::kInfo, "written: " + file);
-      if (written_.size() < drain::kMaxListEntries) written_.push_back(std::move(file));
+      if (written_.size() >= kWrittenListed) written_.pop_front();
+      written_.push_back(std::move(file));
     }
   }
   const drain::io::Uplink::Status status = uplink_->status();

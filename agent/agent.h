@@ -2,12 +2,12 @@
 // Agent: owns every part that lives in the target.
 //
 // Purpose: start-up as a list of named steps, the body of the thread `stepagent`, requests, exit.
-// Thread rule: Create, OnNvtx, OnCuda, OnProfiler and OnExit on application threads; the rest on the
-// thread `stepagent`.
-// Failure rule: fail-open. A step that fails makes the agent inert with one line; the application
-// goes on as without us.
+// Thread rule: Create, OnNvtx, OnCuda, OnProfiler and OnExit on application threads; the rest on
+// the thread `stepagent`. Failure rule: fail-open. A step that fails makes the agent inert with one
+// line; the application goes on as without us.
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +28,9 @@ namespace stepagent::agent {
 
 class Agent {
  public:
-  // Reads the settings and starts. Inert when it could not; nullptr without memory. Called once per process
-  // life, again in a forked child that becomes a session, after ForgetParent (which frees nothing).
+  // Reads the settings and starts. Inert when it could not; nullptr without memory. Called once per
+  // process life, again in a forked child that becomes a session, after ForgetParent (which frees
+  // nothing).
   [[nodiscard]] static Agent* Create(stepagent_stub* stub, char* const* environment) noexcept;
 
   static void ForgetParent() noexcept;
@@ -112,12 +113,12 @@ class Agent {
   stepagent_stub* const stub_;
   char* const* const environment_;
   proto::Settings settings_;
-  proto::Settings capture_;          // settings in force for the capture in progress
+  proto::Settings capture_;  // settings in force for the capture in progress
   Identity identity_;
   proto::HashKey redact_key_;
   std::unique_ptr<drain::Redactor> redactor_;  // nullptr: nothing is redacted
   bool inert_ = false;
-  bool whole_run_ = false;           // `run` with neither step source nor schedule
+  bool whole_run_ = false;  // `run` with neither step source nor schedule
   bool has_step_source_ = false;
 
   std::unique_ptr<drain::io::Uplink> uplink_;
@@ -130,11 +131,11 @@ class Agent {
 
   uint32_t signals_seen_ = 0;
   uint64_t busy_count_ = 0;
-  uint64_t stop_at_ns_ = 0;          // start --for
-  uint64_t watch_at_ns_ = 0;         // the line about steps that never come
+  uint64_t stop_at_ns_ = 0;   // start --for
+  uint64_t watch_at_ns_ = 0;  // the line about steps that never come
   bool wants_collector_ = false;
-  bool hello_is_current_ = false;    // the collector was told the settings in force
-  bool is_linked_ = false;           // the collector is held
+  bool hello_is_current_ = false;  // the collector was told the settings in force
+  bool is_linked_ = false;         // the collector is held
   bool said_signal_taken_ = false;
   bool throttled_ = false;
   bool watch_said_ = false;
@@ -142,7 +143,7 @@ class Agent {
   std::string reported_trouble_;
   core::Phase logged_phase_ = core::Phase::kIdle;
   std::string last_error_;
-  std::vector<std::string> written_;
+  std::deque<std::string> written_;  // the newest files, for `status`
   uint32_t cycles_written_ = 0;
   uint32_t cycles_lost_ = 0;  // closed while the collector refused this session
   uint32_t cycles_begun_ = 0;

@@ -107,7 +107,7 @@ drain::AgentStatusData Agent::Status() {
   status.last_error = last_error_;
   status.session_dir = link.session_dir;
   status.busy_count = busy_count_;
-  status.written = written_;
+  status.written.assign(written_.begin(), written_.end());
   status.step_source = capture_.step.Text();
   status.top_ranges = TopRangeRows(10);
   status.has_cuda = controller_->HasCuda();

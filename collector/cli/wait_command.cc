@@ -60,7 +60,7 @@ bool WaitForProcess(int64_t pid, const proto::RuntimeDirs& dirs, const Deadline&
 
 std::string Unfinished(const std::vector<launch::SessionEntry>& sessions) {
   for (const launch::SessionEntry& session : sessions)
-    if (!session.IsSettled())
+    if (session.state != "closed" && !(session.IsAlive() && session.IsSettled()))
       return session.folder + (session.IsAlive() ? ": its process still runs" : ": still open");
   return "no session is there";
 }

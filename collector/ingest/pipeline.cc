@@ -289,10 +289,9 @@ void SessionPipeline::Record(const model::Cycle& cycle, const CycleOutput& outpu
     entry.ended = cycle.ended;
     entry.complete = cycle.complete;
     entry.error = output.error;
-    entry.files.clear();
-    for (const std::string& file : output.files) {
-      entry.files.push_back(Relative(file, run_->path));
-    }
+    std::vector<std::string> files;
+    for (const std::string& file : output.files) files.push_back(Relative(file, run_->path));
+    entry.SetFiles(files);
     had_write_error_ = had_write_error_ || !output.error.empty();
   }
   if (!output.error.empty()) {
@@ -301,8 +300,8 @@ void SessionPipeline::Record(const model::Cycle& cycle, const CycleOutput& outpu
 }
 
 spool::CycleEntry& SessionPipeline::EntryOf(uint32_t cycle) {
-  for (spool::CycleEntry& entry : state_.cycles) {
-    if (entry.index == cycle) return entry;
+  for (auto entry = state_.cycles.rbegin(); entry != state_.cycles.rend(); ++entry) {
+    if (entry->index == cycle) return *entry;
   }
   state_.cycles.push_back({.index = cycle});
   return state_.cycles.back();

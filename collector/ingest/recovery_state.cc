@@ -23,7 +23,7 @@ OldState ReadOldState(const std::string& session_dir) {
       entry.state = c.value("state", "");
       if (c.contains("ended") && c["ended"].is_string()) entry.ended = c["ended"];
       entry.complete = c.value("complete", false);
-      entry.files = c.value("files", std::vector<std::string>());
+      entry.SetFiles(c.value("files", std::vector<std::string>()));
       entry.error = c.value("error", "");
       old.cycles.push_back(std::move(entry));
     }

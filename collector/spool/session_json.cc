@@ -1,5 +1,8 @@
 #include "collector/spool/session_json.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "nlohmann/json.hpp"
 
 #include "collector/spool/folders.h"
@@ -44,38 +47,57 @@ Json Told(const std::string& line, const model::SessionInfo& session) {
   return keeps_paths ? line : proto::WithoutPaths(line, "(path left out)");
 }
 
-Json CyclesJson(const SessionState& state) {
-  Json cycles = Json::array();
-  for (const CycleEntry& c : state.cycles) {
-    Json j;
-    j["index"] = c.index;
-    j["state"] = c.state;
-    j["ended"] = Known(c.ended, !c.ended.empty());
-    j["complete"] = c.complete;
-    j["files"] = c.files;
-    if (!c.error.empty()) j["error"] = Told(c.error, state.session);
-    cycles.push_back(std::move(j));
+// A line of its own, and no document of all of them: a session may have a hundred thousand cycles.
+std::string CycleLine(const CycleEntry& c, const model::SessionInfo& session) {
+  Json j;
+  j["index"] = c.index;
+  j["state"] = c.state;
+  j["ended"] = Known(c.ended, !c.ended.empty());
+  j["complete"] = c.complete;
+  j["files"] = Json::array();
+  for (std::string_view rest = c.files; !rest.empty();) {
+    const std::string_view file = rest.substr(0, rest.find('\n'));
+    j["files"].push_back(file);
+    rest.remove_prefix(std::min(file.size() + 1, rest.size()));
   }
-  return cycles;
+  if (!c.error.empty()) j["error"] = Told(c.error, session);
+  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+std::string Dump(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
+void CycleEntry::SetFiles(const std::vector<std::string>& names) {
+  files.clear();
+  for (const std::string& name : names) files += (files.empty() ? "" : "\n") + name;
+  files.shrink_to_fit();
+}
+
 std::string SessionJsonText(const SessionState& state) {
-  Json j;
-  j["schema"] = "stepagent.session/1";
-  j["state"] = state.is_open ? "open" : "closed";
-  j["session"] = SessionJson(state.session);
-  j["settings"] = state.session.settings;
-  j["cycles"] = CyclesJson(state);
-  j["raw"] = Json{{"name", std::string(kRawName)},
-                  {"bytes", state.raw_bytes},
-                  {"lost_frames", state.lost_frames},
-                  {"refused_frames", state.refused_frames}};
-  j["duplicate_rank"] = state.has_duplicate_rank;
-  j["problems"] = Json::array();
-  for (const std::string& line : state.problems) j["problems"].push_back(Told(line, state.session));
-  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  Json head, tail;
+  head["schema"] = "stepagent.session/1";
+  head["state"] = state.is_open ? "open" : "closed";
+  head["session"] = SessionJson(state.session);
+  head["settings"] = state.session.settings;
+  tail["raw"] = Json{{"name", std::string(kRawName)},
+                     {"bytes", state.raw_bytes},
+                     {"lost_frames", state.lost_frames},
+                     {"refused_frames", state.refused_frames}};
+  tail["duplicate_rank"] = state.has_duplicate_rank;
+  tail["problems"] = Json::array();
+  for (const std::string& line : state.problems)
+    tail["problems"].push_back(Told(line, state.session));
+  std::string text = Dump(head);
+  text.resize(text.size() - 2);  // "\n}"
+  text += ",\n  \"cycles\": [";
+  const char* separator = "\n    ";
+  for (const CycleEntry& cycle : state.cycles) {
+    text += separator + CycleLine(cycle, state.session);
+    separator = ",\n    ";
+  }
+  text += state.cycles.empty() ? "]," : "\n  ],";
+  return text + Dump(tail).substr(1) + "\n";  // without its "{"
 }
 
 std::string WriteSessionJson(const SessionState& state, const std::string& folder) {

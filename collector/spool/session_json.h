@@ -17,8 +17,10 @@ struct CycleEntry {
   std::string state;  // recording writing written failed
   std::string ended;
   bool complete = false;
-  std::vector<std::string> files;  // relative to the run folder
+  // One to a line, relative to the run folder: kept for each cycle of a session, so as one string.
+  std::string files;
   std::string error;
+  void SetFiles(const std::vector<std::string>& names);
 };
 struct SessionState {
   model::SessionInfo session;

@@ -104,11 +104,10 @@ class Graphs(CuptiTest):
         application = self.start_app(
             [harness.app('graph_heavy'), '--nodes', '3', '--steps', str(replays)], env,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, used = os.wait4(application.pid, 0)
-        application.returncode = os.waitstatus_to_exitcode(status)
+        application_peak = harness.peak_until_exit(application)
         self.assertEqual(application.returncode, 0)
         harness.wait_written(self.out, timeout=300)
-        peak = harness.peak_kib(collector.pid)
+        collector_peak = harness.peak_kib(collector.pid)
         self.assertEqual(self.stop_app(collector), 0)
         found = harness.cycles(self.out)
         self.assertGreaterEqual(len(found), replays // 1000)
@@ -116,7 +115,7 @@ class Graphs(CuptiTest):
             harness.check_balance(cycle)
             if cycle.manifest['cycle']['complete']:
                 self.assertEqual(cycle.manifest['joins']['device_work_without_launch'], 0)
-        return used.ru_maxrss, peak
+        return application_peak, collector_peak
 
     @unittest.skipUnless(SEES_EARLY_GRAPHS, 'see test_graphs_from_before_collection')
     def test_ten_thousand_nodes(self):

@@ -219,6 +219,19 @@ def peak_kib(pid):
         return next(int(line.split()[1]) for line in status if line.startswith('VmHWM'))
 
 
+def peak_until_exit(process):
+    """The most memory it had, in KiB, as far as seen while it ran; waits for its end.
+
+    Not wait4's ru_maxrss: that counts our own memory too, which the child had until its exec.
+    """
+    peak = 0
+    while process.poll() is None:
+        with contextlib.suppress(OSError, StopIteration):
+            peak = max(peak, peak_kib(process.pid))
+        time.sleep(0.02)
+    return peak
+
+
 def skip_unless(path, what):
     return unittest.skipUnless(os.path.exists(path), what + ' is not there')
 
