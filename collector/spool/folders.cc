@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr mode_t kFolderMode = 0755;
 constexpr mode_t kFileMode = 0644;
+
+constexpr size_t kBufferBytes = 64 << 10;
 
 std::string Unique() {
   static std::atomic<unsigned> counter{0};
@@ -81,25 +84,51 @@ std::string PointLatest(const std::string& out, const std::string& name) {
   return ErrnoText(link, "cannot replace link", error);
 }
 
-std::string ReplaceFile(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".partial." + Unique();
-  const int fd =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
-  if (fd < 0) return ErrnoText(temporary, "cannot create", errno);
-  int error = 0;
-  while (!text.empty() && error == 0) {
-    const ssize_t n = write(fd, text.data(), text.size());
+FileReplacement::FileReplacement(std::string path)
+    : path_(std::move(path)), temporary_(path_ + ".partial." + Unique()) {
+  fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
+  if (fd_ < 0) error_ = ErrnoText(temporary_, "cannot create", errno);
+}
+
+FileReplacement::~FileReplacement() {
+  if (fd_ < 0) return;
+  close(fd_);
+  unlink(temporary_.c_str());
+}
+
+void FileReplacement::Append(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() >= kBufferBytes) Flush();
+}
+
+void FileReplacement::Flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty() && error_.empty()) {
+    const ssize_t n = write(fd_, rest.data(), rest.size());
     if (n > 0) {
-      text.remove_prefix(static_cast<size_t>(n));
+      rest.remove_prefix(static_cast<size_t>(n));
     } else if (n == 0 || errno != EINTR) {
-      error = n == 0 ? ENOSPC : errno;
+      error_ = ErrnoText(path_, "cannot write", n == 0 ? ENOSPC : errno);
     }
   }
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return {};
-  unlink(temporary.c_str());
-  return ErrnoText(path, "cannot write", error);
+  buffer_.clear();
+}
+
+std::string FileReplacement::Commit() {
+  Flush();
+  if (fd_ < 0) return error_;
+  const int fd = std::exchange(fd_, -1);
+  if (close(fd) != 0 && error_.empty()) error_ = ErrnoText(path_, "cannot write", errno);
+  if (error_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0)
+    error_ = ErrnoText(path_, "cannot write", errno);
+  if (!error_.empty()) unlink(temporary_.c_str());
+  return error_;
+}
+
+std::string ReplaceFile(const std::string& path, std::string_view text) {
+  FileReplacement file(path);
+  file.Append(text);
+  return file.Commit();
 }
 
 std::vector<std::string> RealFoldersIn(const std::string& path) {

@@ -19,7 +19,25 @@ namespace stepagent::spool {
 [[nodiscard]] std::string MakeNewFolder(const std::string& path, bool* existed);
 // OUT/latest -> name, replaced atomically. A `latest` that is no link is left alone.
 [[nodiscard]] std::string PointLatest(const std::string& out, const std::string& name);
-// Replaces `path` by a whole new content: temporary file in the same folder, then rename.
+// Replaces a file by a whole new content, piece by piece: a temporary file in the same folder, then
+// rename. Until Commit, and without it, the old one stays.
+class FileReplacement {
+ public:
+  explicit FileReplacement(std::string path);
+  ~FileReplacement();
+  FileReplacement(const FileReplacement&) = delete;
+  FileReplacement& operator=(const FileReplacement&) = delete;
+  void Append(std::string_view text);
+  [[nodiscard]] std::string Commit();
+
+ private:
+  void Flush();
+
+  const std::string path_, temporary_;
+  std::string buffer_;
+  int fd_ = -1;
+  std::string error_;
+};
 [[nodiscard]] std::string ReplaceFile(const std::string& path, std::string_view text);
 [[nodiscard]] bool IsRealFolder(const std::string& path);
 // Names in a folder, sorted; links are left out.

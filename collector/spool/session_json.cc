@@ -74,7 +74,7 @@ void CycleEntry::SetFiles(const std::vector<std::string>& names) {
   files.shrink_to_fit();
 }
 
-std::string SessionJsonText(const SessionState& state) {
+std::string WriteSessionJson(const SessionState& state, const std::string& folder) {
   Json head, tail;
   head["schema"] = "stepagent.session/1";
   head["state"] = state.is_open ? "open" : "closed";
@@ -88,20 +88,20 @@ std::string SessionJsonText(const SessionState& state) {
   tail["problems"] = Json::array();
   for (const std::string& line : state.problems)
     tail["problems"].push_back(Told(line, state.session));
-  std::string text = Dump(head);
-  text.resize(text.size() - 2);  // "\n}"
-  text += ",\n  \"cycles\": [";
-  const char* separator = "\n    ";
+  FileReplacement file(folder + "/" + std::string(kSessionJsonName));
+  const std::string text = Dump(head);
+  file.Append(std::string_view(text).substr(0, text.size() - 2));  // without its "\n}"
+  file.Append(",\n  \"cycles\": [");
+  std::string_view separator = "\n    ";
   for (const CycleEntry& cycle : state.cycles) {
-    text += separator + CycleLine(cycle, state.session);
+    file.Append(separator);
+    file.Append(CycleLine(cycle, state.session));
     separator = ",\n    ";
   }
-  text += state.cycles.empty() ? "]," : "\n  ],";
-  return text + Dump(tail).substr(1) + "\n";  // without its "{"
-}
-
-std::string WriteSessionJson(const SessionState& state, const std::string& folder) {
-  return ReplaceFile(folder + "/" + std::string(kSessionJsonName), SessionJsonText(state));
+  file.Append(state.cycles.empty() ? "]," : "\n  ],");
+  file.Append(std::string_view(Dump(tail)).substr(1));  // without its "{"
+  file.Append("\n");
+  return file.Commit();
 }
 
 }  // namespace stepagent::spool

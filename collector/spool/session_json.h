@@ -31,7 +31,6 @@ struct SessionState {
   uint64_t raw_bytes = 0, lost_frames = 0, refused_frames = 0;
 };
 
-[[nodiscard]] std::string SessionJsonText(const SessionState& state);
 [[nodiscard]] std::string WriteSessionJson(const SessionState& state, const std::string& folder);
 
 }  // namespace stepagent::spool
