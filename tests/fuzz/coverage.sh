@@ -21,21 +21,29 @@ cmake --build "$build" --target "${targets[@]}" >"$build/coverage-build.log" ||
 counts=$build/coverage
 rm -rf "$counts"
 mkdir "$counts"
-objects=()
+objects=()  # the first without -object: llvm-cov takes its first plain argument for a program
 for target in "${targets[@]}"; do
   program=$build/tests/bin/$target
-  objects+=(-object "$program")
+  ((${#objects[@]})) && objects+=(-object)
+  objects+=("$program")
   LLVM_PROFILE_FILE=$counts/$target.profraw "$program" -runs=0 "tests/fuzz/corpus/$target" \
     >"$counts/$target.log" 2>&1 || { tail -n 20 "$counts/$target.log"; exit 1; }
 done
 llvm-profdata merge -o "$counts/all" "$counts"/*.profraw
-llvm-cov export -summary-only -instr-profile "$counts/all" "${objects[@]}" "${parsers[@]}" |
+llvm-cov export -summary-only -instr-profile "$counts/all" "${objects[@]}" |
   python3 -c '
-import json, sys
-least, root = int(sys.argv[1]), sys.argv[2] + "/"
-data = json.load(sys.stdin)["data"][0]
-rows = [(f["filename"].replace(root, ""), f["summary"]["lines"]) for f in data["files"]]
-rows.append(("together", data["totals"]["lines"]))
-for name, lines in rows:
-    print("%-40s %5d of %5d lines  %5.1f %%" % (name, lines["covered"], lines["count"], lines["percent"]))
-sys.exit(rows[-1][1]["percent"] < least)' "$least" "$PWD"
+import json, os, sys
+least, root, parsers = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+rows = {}
+for file in json.load(sys.stdin)["data"][0]["files"]:
+    name = os.path.relpath(os.path.join(root, file["filename"]), root)
+    if name in parsers:
+        rows[name] = (file["summary"]["lines"]["covered"], file["summary"]["lines"]["count"])
+missing = [name for name in parsers if name not in rows]
+if missing:
+    sys.exit("not compiled into any target: " + " ".join(missing))
+rows["together"] = tuple(map(sum, zip(*rows.values())))
+for name, (covered, count) in rows.items():
+    print("%-40s %5d of %5d lines  %5.1f %%" % (name, covered, count, 100 * covered / count))
+covered, count = rows["together"]
+sys.exit(100 * covered < least * count)' "$least" "$PWD" "${parsers[@]}"

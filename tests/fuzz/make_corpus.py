@@ -52,6 +52,19 @@ SETTINGS = [
 ACTIVITY_KINDS = range(1, 56)
 
 
+ENVIRONMENTS = {
+    'plain': ['PATH=/usr/bin', 'STEPAGENT_STEP=nvtx:train_step',
+              'STEPAGENT_SCHEDULE=wait=1,warmup=1,active=2,repeat=2', 'STEPAGENT_RANK=3'],
+    'no_schedule': ['STEPAGENT_STEP=every:100ms', 'STEPAGENT_ARM=cudaProfilerApi'],
+    'no_step': ['STEPAGENT_SCHEDULE=active=2'],
+    'signal_without': ['STEPAGENT_STEP=signal', 'STEPAGENT_SIGNAL=none'],
+    'require': ['STEPAGENT_ACTIVITIES=kernel', 'STEPAGENT_REQUIRE=memcpy'],
+    'twice': ['STEPAGENT_STEP=none', 'STEPAGENT_STEP=none'],
+    'unknown': ['STEPAGENT_STEPS=4', 'STEPAGENT_', 'STEPAGENT_SIM_DEVICES=2', 'STEPAGENT_RUN=a',
+                'STEPAGENT_TEST_X=1', 'STEPAGENT_LIB=/x', 'STEPAGENT_RUNTIME_DIR=/x'],
+}
+
+
 def environment(out, settings):
     env = {'PATH': '/usr/bin:/bin', 'LD_PRELOAD': PLACE + '/lib/libstepagent.so', 'STEPAGENT_OUT': out,
            'LD_LIBRARY_PATH': PLACE + '/sim/cuda:' + PLACE + '/sim/cupti-13.0',
@@ -205,6 +218,8 @@ def main():
         keep('fuzz_batch', name + '.made', b'\x01' + AS_IT_IS + encode(text))
     for number, text in enumerate(SETTINGS):
         keep('fuzz_settings', 'text_%02d' % number, AS_IT_IS + text.encode())
+    for name, lines in ENVIRONMENTS.items():
+        keep('fuzz_settings', 'environment_' + name, AS_IT_IS + '\n'.join(lines).encode())
     keep_activity_buffers()
 
 

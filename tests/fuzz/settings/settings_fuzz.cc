@@ -1,8 +1,11 @@
 // Schedule, step and number syntax: what is accepted prints itself in a form that is accepted
 // again.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/settings.h"
 
@@ -27,6 +30,31 @@ constexpr size_t kPieceCount = sizeof kPieces / sizeof *kPieces;
 
 void Check(bool holds) {
   if (!holds) std::abort();
+}
+
+bool IsOneLine(const std::optional<stepagent::proto::SettingError>& error) {
+  return !error || error->Line().find('\n') == std::string::npos;
+}
+
+// A line for each variable.
+void CheckEnvironment(std::string text) {
+  std::vector<char*> environment;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    environment.push_back(text.data() + begin);
+    if (end < text.size()) text[end] = '\0';
+    begin = end + 1;
+  }
+  environment.push_back(nullptr);
+  stepagent::proto::Settings settings = stepagent::proto::DefaultSettings();
+  std::vector<std::string> unknown;
+  auto error = stepagent::proto::ApplyEnvironment(environment.data(), &settings, &unknown);
+  Check(IsOneLine(error));
+  for (const std::string& name : unknown) Check(name.find('\n') == std::string::npos);
+  if (error) return;
+  const bool is_default = stepagent::proto::ApplyDefaultSchedule(&settings);
+  Check(!is_default || stepagent::proto::HasStepSource(settings));
+  Check(IsOneLine(stepagent::proto::CheckTogether(settings)));
 }
 
 }  // namespace
@@ -55,7 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
   stepagent::proto::Settings settings = stepagent::proto::DefaultSettings();
   for (const auto& spec : stepagent::proto::AllSettings()) {
     const auto error = stepagent::proto::ApplySetting(spec.flag, text, &settings);
-    if (error) Check(error->Line().find('\n') == std::string::npos);
+    Check(IsOneLine(error));
   }
+  CheckEnvironment(text);
   return 0;
 }
