@@ -76,6 +76,10 @@ def free_ports(count):
     return ports
 
 
+class CannotStart(Exception):
+    """The daemons do not run on this machine; the text is the end of what they said."""
+
+
 class SlurmNode:
     """The three daemons; stop() ends them. `environment` is what srun needs on top."""
 
@@ -130,7 +134,7 @@ class SlurmNode:
         text = ''
         for path in sorted(glob.glob(os.path.join(self.folder, '*.log'))):
             with open(path, encoding='utf-8', errors='replace') as source:
-                text += '\n' + os.path.basename(path) + ':\n' + source.read()[-3000:]
+                text += '\n' + os.path.basename(path) + ':\n' + source.read()[-1000:]
         return text
 
     def _start(self):
@@ -138,15 +142,19 @@ class SlurmNode:
         self._daemon('munged', '--foreground', '--num-threads=10', '--key-file=' + at('munge.key'),
                      '--socket=' + at('munge.socket'), '--pid-file=' + at('munged.pid'),
                      '--seed-file=' + at('munged.seed'))
-        harness.eventually(lambda: os.path.exists(at('munge.socket')) or self._ended(), 'munged')
+        self._await(lambda: os.path.exists(at('munge.socket')))
         self._daemon('slurmctld', '-D', '-f', at('slurm.conf'))
         self._daemon('slurmd', '-D', '-f', at('slurm.conf'), '-d', program('slurmstepd'))
-        harness.eventually(lambda: self._state() == 'idle' or self._ended(), 'an idle node')
-        if self._ended():
-            raise AssertionError('Slurm did not start' + self._log())
+        self._await(lambda: self._state() == 'idle')
 
-    def _ended(self):
-        return any(daemon.poll() is not None for daemon in self._daemons)
+    def _await(self, condition):
+        ended = lambda: any(daemon.poll() is not None for daemon in self._daemons)
+        try:
+            harness.eventually(lambda: condition() or ended(), 'an idle node')
+        except AssertionError as error:
+            raise CannotStart(str(error) + self._log()) from None
+        if ended():
+            raise CannotStart(self._log())
 
     def _state(self):
         return subprocess.run([program('sinfo'), '-h', '-o', '%T'], env=self._environment(),
