@@ -33,18 +33,25 @@ class HostClock {
   static bool Calibrate(bool force) noexcept;
 
   [[nodiscard]] static uint64_t Ticks() noexcept {
-#if defined(__x86_64__)
-    if (source_ == Source::kTsc) [[likely]]
-      return __rdtsc();
-#elif defined(__aarch64__)
-    if (source_ == Source::kCntvct) [[likely]] {
-      uint64_t value;
-      asm volatile("mrs %0, cntvct_el0" : "=r"(value));
-      return value;
-    }
-#endif
+    if (is_register()) [[likely]]
+      return RegisterTicks();
     return MonotonicNs();
   }
+  // Whether Ticks is one instruction, RegisterTicks, and no call.
+#if defined(__x86_64__)
+  [[nodiscard]] static bool is_register() noexcept { return source_ == Source::kTsc; }
+  [[nodiscard]] static uint64_t RegisterTicks() noexcept { return __rdtsc(); }
+#elif defined(__aarch64__)
+  [[nodiscard]] static bool is_register() noexcept { return source_ == Source::kCntvct; }
+  [[nodiscard]] static uint64_t RegisterTicks() noexcept {
+    uint64_t value;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+  }
+#else
+  [[nodiscard]] static bool is_register() noexcept { return false; }
+  [[nodiscard]] static uint64_t RegisterTicks() noexcept { return 0; }
+#endif
   [[nodiscard]] static int64_t ToNs(uint64_t ticks) noexcept;  // session clock
   // The same for many ticks of one moment: what ToNs would use now, to be converted with inline.
   struct Scale {

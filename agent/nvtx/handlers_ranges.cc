@@ -84,16 +84,39 @@ bool IsStep(const Text& text, NameId name, NameId domain, bool is_alive) noexcep
   return is_alive || IsAliveOrRevived();
 }
 
+[[gnu::always_inline]] inline void Fill(core::Record* record, uint64_t range_id, NameId name,
+                                        NameId domain, EventStyle style) noexcept {
+  record->range_id = range_id;
+  record->name = name;
+  record->domain = domain;
+  record->category = style.category;
+  record->color = style.color;
+}
+
 [[gnu::always_inline]] inline void Record(RecordKind kind, uint64_t range_id, NameId name,
                                           NameId domain, EventStyle style) noexcept {
   core::Append(kind, core::CallClass::kOther, [=](core::Record* record) {
-    record->range_id = range_id;
-    record->name = name;
-    record->domain = domain;
-    record->category = style.category;
-    record->color = style.color;
+    Fill(record, range_id, name, domain, style);
     record->begin_ticks = HostClock::Ticks();
   });
+}
+
+// A push or pop; returns its level. See TryAppend.
+[[gnu::noinline]] int RecordSlowly(RecordKind kind, uint32_t level, NameId name, NameId domain,
+                                   EventStyle style) noexcept {
+  Record(kind, level, name, domain, style);
+  return static_cast<int>(level);
+}
+[[gnu::always_inline]] inline int RecordLevel(RecordKind kind, uint32_t level, NameId name,
+                                              NameId domain, EventStyle style) noexcept {
+  const auto fill = [=](core::Record* record) {
+    Fill(record, level, name, domain, style);
+    record->begin_ticks = HostClock::RegisterTicks();
+  };
+  if (HostClock::is_register() && core::TryAppend(kind, core::CallClass::kOther, fill)) [[likely]] {
+    return static_cast<int>(level);
+  }
+  return RecordSlowly(kind, level, name, domain, style);
 }
 
 // What a begin does beyond its depth or id. `begin_step` is called if the range is a step.
@@ -128,11 +151,10 @@ template <typename Text, typename Style>
   return static_cast<int>(level);
 }
 
-// Apart from PushBusy because it keeps next to nothing across its calls: a fifth of a pair.
+// Apart from PushBusy because it keeps next to nothing across its one call.
 template <typename Text, typename Style>
 [[gnu::noinline]] int PushRecorded(NameId domain, uint32_t level, Text text, Style style) noexcept {
-  Record(RecordKind::kRangePush, level, text.Intern(), domain, style.Get());
-  return static_cast<int>(level);
+  return RecordLevel(RecordKind::kRangePush, level, text.Intern(), domain, style.Get());
 }
 
 template <typename Text, typename Style>
@@ -159,8 +181,8 @@ template <typename Text, typename Style>
 
 // As PopBusy where the range cannot be the step.
 [[gnu::noinline]] int PopRecorded(NameId domain, uint32_t level) noexcept {
-  if ((Bits() & kBitRanges) != 0) Record(RecordKind::kRangePop, level, core::kNoName, domain, {});
-  return static_cast<int>(level);
+  if ((Bits() & kBitRanges) == 0) return static_cast<int>(level);
+  return RecordLevel(RecordKind::kRangePop, level, core::kNoName, domain, {});
 }
 
 [[gnu::noinline]] int PopNothing() noexcept {
