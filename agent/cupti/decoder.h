@@ -23,7 +23,7 @@ struct DecodeCounts {
   uint64_t invalid = 0;      // of a kind of ours, undecodable; or the rest of a buffer given up
   uint64_t other_kinds = 0;  // kinds that somebody else switched on
   uint64_t other_by_kind[kKindLimit + 1] = {};  // the same by kind; the last one: all beyond
-  uint64_t no_timing = 0;    // decoded, flagged: stamps that cannot be placed
+  uint64_t no_timing = 0;                       // decoded, flagged: stamps that cannot be placed
   uint64_t odd_lengths = 0;  // records that were longer or shorter than measured at the start
 };
 
@@ -71,8 +71,8 @@ class Decoder {
   // DeviceFlag bits for a pair of stamps.
   uint8_t TimingFlags(uint64_t start_ns, uint64_t end_ns) {
     // Work that is over, ended in order and is not long past: nothing to say of it.
-    if (start_ns != 0 && now_ns_ - start_ns <= kBelievableNs && end_ns - start_ns <= kBelievableNs)
-        [[likely]] {
+    if (start_ns != 0 && end_ns >= start_ns && now_ns_ - start_ns <= kBelievableNs &&
+        end_ns - start_ns <= kBelievableNs) [[likely]] {
       return 0;
     }
     return OddTimingFlags(start_ns, end_ns);
