@@ -81,17 +81,19 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
   next = Earlier(next, Record(now_ns));
   next = Earlier(next, WatchForSteps(now_ns));
   if (stop_at_ns_ != 0 && now_ns >= stop_at_ns_) {
-    const Phase phase = Gate().snapshot().phase;
-    // Busy while arming: asked again until it is taken.
-    const bool is_taken = Gate().Stop(Ended::kRequest, /*at_once=*/true, HostClock::Ticks()) !=
-                          core::StepGate::Verdict::kBusy;
-    stop_at_ns_ = is_taken || phase == Phase::kIdle || phase == Phase::kDone ? 0 : now_ns + kPollNs;
-    next = now_ns + kPollNs;
+    stop_at_ns_ = 0;
+    (void)Gate().StopWhenReady(Ended::kRequest, HostClock::Ticks());
   }
-  if (profiler_->Poll(HostClock::Ticks())) next = Earlier(next, now_ns + kPollNs);
+  // One look for all that is left; what changes after it wakes this thread again.
+  const core::StepGate::Snapshot gate = Gate().snapshot();
+  // What `start --for` was to end is over: the next window is another's.
+  if (gate.phase == Phase::kIdle || gate.phase == Phase::kDone) stop_at_ns_ = 0;
   next = Earlier(next, stop_at_ns_);
-  LetCollectorGo(now_ns);
-  LogPhase();
+  if (controller_->IsRecording() || gate.wants_device || !drainer_->builder().empty()) {
+    next = Earlier(next, now_ns + kPollNs);
+  }
+  LetCollectorGo(gate, now_ns);
+  LogPhase(gate);
   if (main_ended_.load(std::memory_order_acquire) != 0) {
     LeaveWithLastThread(now_ns);
     next = Earlier(next, now_ns + kLastThreadPollNs);
@@ -108,9 +110,7 @@ uint64_t Agent::Record(uint64_t now_ns) {
   const uint64_t next = controller_->RunOnce(now_ns);
   // After arming: a first step may be held for that, and batches wait well enough.
   if (wants_collector_) ConnectCollector();
-  const bool is_busy =
-      controller_->IsRecording() || Gate().snapshot().wants_device || !drainer_->builder().empty();
-  return is_busy ? Earlier(next, now_ns + kPollNs) : next;
+  return next;
 }
 
 void Agent::OnGateEvent(const core::GateEvent& event) {
@@ -202,9 +202,8 @@ bool Agent::AwaitsFile() const {
 
 // Once nothing is left to record, the collector is let go: an idle process holds none. A later
 // window brings the session back.
-void Agent::LetCollectorGo(uint64_t now_ns) {
+void Agent::LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   if (!is_linked_ || controller_->IsRecording() || AwaitsFile()) return;
-  const core::StepGate::Snapshot gate = Gate().snapshot();
   if (gate.wants_device || (gate.phase != Phase::kIdle && gate.phase != Phase::kDone)) return;
   SayGoodbye(now_ns, "request");
   uplink_->Release();
@@ -260,19 +259,17 @@ std::string Agent::NoStepsLine() const {
   return line;
 }
 
-std::string Agent::CapLine() const {
-  const uint64_t cap = Gate().snapshot().cap;
-  if (cap == 0) return {};
-  return "max-traces reached: " + std::to_string(cap) +
+std::string Agent::CapLine(const core::StepGate::Snapshot& gate) {
+  if (gate.cap == 0) return {};
+  return "max-traces reached: " + std::to_string(gate.cap) +
          " cycles of this process were recorded, no further one is (raise --max-traces; 0 is no "
          "cap)";
 }
 
-void Agent::LogPhase() {
-  const core::StepGate::Snapshot gate = Gate().snapshot();
+void Agent::LogPhase(const core::StepGate::Snapshot& gate) {
   if (gate.cap != 0 && !cap_said_) {
     cap_said_ = true;
-    last_error_ = CapLine();
+    last_error_ = CapLine(gate);
     guard::Log(LogLevel::kWarn, last_error_);
   }
   if (gate.phase == logged_phase_) return;

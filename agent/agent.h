@@ -74,11 +74,11 @@ class Agent {
   void ConnectCollector();
   uint64_t WatchForSteps(uint64_t now_ns);
   [[nodiscard]] std::string NoStepsLine() const;
-  [[nodiscard]] std::string CapLine() const;
-  void LetCollectorGo(uint64_t now_ns);
+  [[nodiscard]] static std::string CapLine(const core::StepGate::Snapshot& gate);
+  void LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   [[nodiscard]] bool AwaitsFile() const;
   void SayGoodbye(uint64_t now_ns, const char* why);
-  void LogPhase();
+  void LogPhase(const core::StepGate::Snapshot& gate);
   void Leave(uint64_t now_ns);
   void LeaveWithLastThread(uint64_t now_ns);
 

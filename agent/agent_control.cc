@@ -81,8 +81,8 @@ drain::ControlAnswerData Agent::Handle(const drain::ControlRequestData& request,
       if (answer.verdict == Answer::Verdict::kBusy) answer.reason = "nothing to stop";
       return answer;
     case Verb::kToggle:
-      answer.verdict = ToAnswer(ApplyToggle(
-          toggle_->OnRequest(now_ns, Gate().snapshot().phase), Ended::kRequest));
+      answer.verdict = ToAnswer(ApplyToggle(toggle_->OnRequest(now_ns, Gate().snapshot().phase),
+                                            request.by_signal ? Ended::kSignal : Ended::kRequest));
       if (answer.verdict == Answer::Verdict::kBusy) answer.reason = "arming or closing a window";
       return answer;
     case Verb::kNone:
@@ -124,11 +124,12 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
   if (!answer.reason.empty()) return answer;
   answer.verdict = ToAnswer(BeginCapture(wanted, request.at_step));
   if (answer.verdict == Answer::Verdict::kRefused) {
-    answer.reason = CapLine();
+    const StepGate::Snapshot gate = Gate().snapshot();
+    answer.reason = CapLine(gate);
     if (answer.reason.empty() && request.at_step != 0) {
       answer.reason = "step " + std::to_string(request.at_step - 1) +
                       " cannot be the first active one any more: the next step is " +
-                      std::to_string(Gate().snapshot().process_index);
+                      std::to_string(gate.process_index);
     }
   }
   if (answer.verdict == Answer::Verdict::kOk && request.duration_ns != 0) {

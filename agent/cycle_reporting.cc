@@ -45,6 +45,12 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
              std::to_string(counters.records_odd_length - odd_lengths_before_)});
   }
   odd_lengths_before_ = counters.records_odd_length;
+  if (cuda_found_late_) {
+    report.gpu.notes.push_back(
+        {"cuda_found_late",
+         "CUDA was found in use when the window was open already (nothing told of its start): what "
+         "was launched before collection came on is missing"});
+  }
   report.cost.callbacks = counters.callbacks - callbacks_before_;
   report.cost.callback_ns = TicksToNs(counters.callback_ticks - callback_ticks_before_);
   report.cost.callback_ns_measured = report.cost.callback_ns != 0;  // one in 63 is timed

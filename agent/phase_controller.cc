@@ -74,7 +74,19 @@ void PhaseController::LookForCuda() {
   MutexLock lock(&arm_mutex_);
   backend_->NoteCuda();
   has_cuda_.store(true, std::memory_order_release);
-  gate_->SetCudaPresent(true);
+  const bool is_usable = result == cupti::kCudaOk;
+  gate_->SetCudaPresent(true, /*was_there=*/is_usable);
+  cuda_found_late_ = is_usable && gate_->snapshot().window_open;
+}
+
+std::vector<uint32_t> PhaseController::DevicesInUse() {
+  std::vector<uint32_t> devices = drainer_->builder().DevicesInUse();
+  if (IsRecording() || !has_cuda_) return devices;
+  MutexLock lock(&arm_mutex_);
+  for (const uint32_t device : backend_->ActivePrimaries()) devices.push_back(device);
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
 }
 
 void PhaseController::ArmLocked(bool inside_injection) {
@@ -153,6 +165,7 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
 void PhaseController::BeginCycle(uint32_t cycle) {
   cycle_ = cycle;
   recording_ = true;
+  cuda_found_late_ = false;
   {
     MutexLock lock(&arm_mutex_);
     cycle_tried_ = backend_->IsArmed() || arm_tried_;

@@ -59,6 +59,9 @@ class PhaseController {
   [[nodiscard]] bool IsRecording() const { return recording_ || !closing_.empty(); }
   [[nodiscard]] bool IsArmed() const { return backend_->IsArmed(); }
   [[nodiscard]] bool HasCuda() const { return has_cuda_; }
+  // Ordinals of the devices this process uses, as far as anybody told: contexts that CUPTI named
+  // and, while nothing is recorded, primary contexts that are up.
+  [[nodiscard]] std::vector<uint32_t> DevicesInUse();
   [[nodiscard]] uint32_t cycles_closed() const { return cycles_closed_; }
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
   // Kinds of --require that the last cycle could not collect.
@@ -121,6 +124,7 @@ class PhaseController {
   uint32_t unmet_ = 0;
   bool recording_ = false;           // between warmup begin and window end
   bool cancelled_ = false;
+  bool cuda_found_late_ = false;  // in this cycle's window, and it may have been up before
   std::atomic<bool> has_cuda_{false};
   drain::NewStepRows new_step_rows_;
   std::string stacks_problem_;       // (m) why none are taken; "" none

@@ -32,7 +32,7 @@ void GateState::Reset(const GateConfig& new_config) noexcept {
   open = {};
   range_open = holding = cycle_open = window_open = adjoins = false;
   tail_pending = cuda_present = armed = awaiting_arm = held_in_time = wake = false;
-  stop_pending = Ended::kNone;
+  stop_pending = stop_when_ready = Ended::kNone;
   cycle = cycles_begun = range_tid = 0;
   was_capped = false;
   windows = last_ticks = window_begin_ticks = last_end_ticks = overlapping = arm_wait_ns = 0;
@@ -87,6 +87,13 @@ StepGate::Verdict GateState::Stop(Ended why, bool at_once, uint64_t ticks) noexc
   CutOpenStep(ticks);
   CloseWindow(why, end);
   return Verdict::kOk;
+}
+
+StepGate::Verdict GateState::StopWhenReady(Ended why, uint64_t ticks) noexcept {
+  if (mode == Mode::kUnarmed) return StepGate::Verdict::kBusy;
+  const StepGate::Verdict verdict = Stop(why, /*at_once=*/true, ticks);
+  stop_when_ready = verdict == StepGate::Verdict::kBusy ? why : Ended::kNone;
+  return StepGate::Verdict::kOk;
 }
 
 void GateState::SetArmed(bool is_armed, uint64_t ticks) noexcept {
@@ -175,6 +182,7 @@ void GateState::CutOpenStep(uint64_t ticks) noexcept {
 
 void GateState::Retire(Phase resting) noexcept {
   mode = Mode::kUnarmed;
+  stop_when_ready = Ended::kNone;
   phase = resting;
   ClearBits(kBitCountNames);
 }
@@ -263,7 +271,7 @@ uint64_t GateState::StepsUntilCollecting() const noexcept {
 
 StepGate::Snapshot GateState::TakeSnapshot() const noexcept {
   StepGate::Snapshot shot;
-  shot.phase = tail_pending && !cycle_open && !adjoins ? Phase::kFinishing : phase;
+  shot.phase = RestingPhase();
   shot.cycle = cycles_begun;
   shot.process_index = open.is_open ? open.process_index : process_next;
   if (mode == Mode::kScheduled) {

@@ -47,6 +47,11 @@ class GateState {
   void ArmSchedule(const Schedule& new_schedule, int64_t first_step) noexcept;
   [[nodiscard]] bool ArmWhole(uint64_t ticks) noexcept;
   [[nodiscard]] StepGate::Verdict Stop(Ended why, bool at_once, uint64_t ticks) noexcept;
+  [[nodiscard]] StepGate::Verdict StopWhenReady(Ended why, uint64_t ticks) noexcept;
+  // After every change that may have ended what kept a stop waiting; stamped with what was last.
+  void TryPendingStop() noexcept {
+    if (stop_when_ready != Ended::kNone) (void)StopWhenReady(stop_when_ready, last_ticks);
+  }
   void SetArmed(bool is_armed, uint64_t ticks) noexcept;
 
   // --- steps. PrepareStep enters the phase of the step about to begin (and begins its cycle);
@@ -58,6 +63,10 @@ class GateState {
   // Counts `count` steps that nobody collects, without stamps of their own.
   void SkipSteps(uint64_t count) noexcept { process_next += count; }
   [[nodiscard]] uint64_t StepsUntilCollecting() const noexcept;
+  // The phase as others see it: `finishing` where only a tail is left.
+  [[nodiscard]] Phase RestingPhase() const noexcept {
+    return tail_pending && !cycle_open && !adjoins ? Phase::kFinishing : phase;
+  }
   [[nodiscard]] StepGate::Snapshot TakeSnapshot() const noexcept;
 
   enum class Mode : uint8_t { kUnarmed, kScheduled, kWhole };
@@ -91,7 +100,8 @@ class GateState {
   bool armed = false;
   bool awaiting_arm = false;
   bool held_in_time = false;  // the hold ended because arming did
-  Ended stop_pending = Ended::kNone;
+  Ended stop_pending = Ended::kNone;     // with the open step's end
+  Ended stop_when_ready = Ended::kNone;  // at once, when the gate is not busy any more
   uint32_t cycle = 0, cycles_begun = 0;
   uint64_t windows = 0;
   bool was_capped = false;  // max_cycles kept a cycle from beginning

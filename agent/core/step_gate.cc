@@ -163,6 +163,12 @@ StepGate::Verdict StepGate::Stop(Ended why, bool at_once, uint64_t now_ticks) no
   return gate_state.Stop(why, at_once, gate_state.InOrder(now_ticks));
 }
 
+StepGate::Verdict StepGate::StopWhenReady(Ended why, uint64_t now_ticks) noexcept {
+  if (IsInert()) return Verdict::kRefused;
+  Section section;
+  return gate_state.StopWhenReady(why, gate_state.InOrder(now_ticks));
+}
+
 bool StepGate::OnStepBegin(uint64_t ticks, uint32_t tid) noexcept {
   if (IsInert()) return false;
   Section section;
@@ -175,6 +181,7 @@ bool StepGate::OnStepBegin(uint64_t ticks, uint32_t tid) noexcept {
   gate_state.range_tid = tid;
   if (gate_state.open.is_open) gate_state.FinishStep(ticks);  // --step-extent period
   OpenDueStep(&section, ticks, tid, /*may_hold=*/true);
+  gate_state.TryPendingStop();
   return true;
 }
 
@@ -185,6 +192,7 @@ void StepGate::OnStepEnd(uint64_t ticks) noexcept {
   gate_state.range_open = false;
   if (gate_state.config.extent == GateConfig::Extent::kPeriod) return;
   if (gate_state.open.is_open) gate_state.FinishStep(gate_state.InOrder(ticks));
+  gate_state.TryPendingStop();
 }
 
 void StepGate::OnBoundary(uint64_t ticks, uint32_t tid, uint64_t count) noexcept {
@@ -200,6 +208,7 @@ void StepGate::OnBoundary(uint64_t ticks, uint32_t tid, uint64_t count) noexcept
     OpenDueStep(&section, ticks, tid, /*may_hold=*/false);
     --count;
   }
+  gate_state.TryPendingStop();
 }
 
 void StepGate::DropOpenStep() noexcept {
@@ -213,23 +222,31 @@ StepGate::Snapshot StepGate::snapshot() noexcept {
   return gate_state.TakeSnapshot();
 }
 
+StepGate::Pace StepGate::pace() noexcept {
+  Section section;
+  return {gate_state.RestingPhase(), gate_state.StepsUntilCollecting(), gate_state.last_ticks};
+}
+
 void StepGate::SetArmed(bool armed, uint64_t now_ticks) noexcept {
   if (IsInert()) return;
   {
     Section section;
     gate_state.SetArmed(armed, gate_state.InOrder(now_ticks));
+    gate_state.TryPendingStop();
   }
   FutexWake(&g_words->armed);
 }
 
-void StepGate::SetCudaPresent(bool present) noexcept {
+void StepGate::SetCudaPresent(bool present, bool was_there) noexcept {
   Section section;
   gate_state.cuda_present = present;
+  if (was_there) gate_state.open.had_cuda = true;
 }
 
 void StepGate::SetTailPending(bool pending) noexcept {
   Section section;
   gate_state.tail_pending = pending;
+  gate_state.TryPendingStop();
 }
 
 void StepGate::HoldUntilArmed() noexcept {

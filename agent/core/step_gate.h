@@ -75,6 +75,10 @@ class StepGate {
   // `at_once` is set). Idle, done, finishing: kBusy; for kSignal and kRequest also while arming.
   // kLimit and kError end the cycle, not the schedule; kExit and the requests end both.
   [[nodiscard]] Verdict Stop(Ended why, bool at_once, uint64_t now_ticks) noexcept;
+  // For an end that must come and may find the gate busy: stops at once, or as soon as what keeps
+  // it busy is over (kOk either way). One is pending at most; it is forgotten when nothing is armed
+  // any more. kBusy: nothing to stop.
+  [[nodiscard]] Verdict StopWhenReady(Ended why, uint64_t now_ticks) noexcept;
 
   // --- step sources. OnStepBegin returns true when the range opened a step (then call OnStepEnd
   // once for it); false: an ordinary range (nested in the step on its own thread, or overlapping:
@@ -108,11 +112,19 @@ class StepGate {
     bool armed = false;         // what SetArmed said for the cycle in progress
   };
   [[nodiscard]] Snapshot snapshot() noexcept;
+  // What a timer looks at for each of its borders.
+  struct Pace {
+    Phase phase = Phase::kIdle;
+    uint64_t steps_until_collecting = 0;
+    uint64_t last_ticks = 0;
+  };
+  [[nodiscard]] Pace pace() noexcept;
   // Device arming ended (or is impossible): lets a held first step go. `cuda_present` says that
   // CUPTI can be armed at all: only then does a first active step wait. A window's end takes it
   // back to not armed unless the next step collects too; say so again in each cycle.
   void SetArmed(bool armed, uint64_t now_ticks) noexcept;
-  void SetCudaPresent(bool present) noexcept;
+  // `was_there`: it was up before we were told, so that the open step may have missed work.
+  void SetCudaPresent(bool present, bool was_there = false) noexcept;
   // All device tails are in: finishing -> waiting, idle or done.
   void SetTailPending(bool pending) noexcept;
   // For cudaProfilerStart: holds the caller until arming ended or arm_wait is over.

@@ -100,7 +100,7 @@ namespace stepagent::drain::wire {
 #define STEPAGENT_FIELDS_Throttle(X) X(stop, 1) X(reason, 2)
 #define STEPAGENT_FIELDS_Goodbye(X) X(ended, 1) X(losses, 2) X(last_sequence, 3)
 #define STEPAGENT_FIELDS_ControlRequest(X) X(protocol, 1) X(verb, 2) X(steps, 3) X(duration_ns, 4) \
-    X(settings, 5) X(at_step, 6)
+    X(settings, 5) X(at_step, 6) X(by_signal, 7)
 #define STEPAGENT_FIELDS_ControlAnswer(X) X(verdict, 1) X(reason, 2) X(status, 3)
 #define STEPAGENT_FIELDS_AgentStatus(X) X(pid, 1) X(title, 2) X(exe, 3) X(rank, 4) X(session, 5) \
     X(run, 6) X(phase, 7) X(step, 8) X(cycle, 9) X(records, 10) X(last_error, 11) \

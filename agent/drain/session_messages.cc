@@ -289,6 +289,8 @@ std::optional<ControlRequestData> DecodeControlRequest(std::string_view bytes) {
         return TakeMapEntry(reader, &data->settings);
       case wire::ControlRequest::at_step:
         return TakeUint(reader, &data->at_step);
+      case wire::ControlRequest::by_signal:
+        return TakeSmall(reader, &data->by_signal);
     }
     return false;
   });

@@ -82,6 +82,7 @@ struct ControlRequestData {
   Verb verb = Verb::kNone;  // unknown numbers decode as kNone
   uint64_t steps = 0, duration_ns = 0;
   uint64_t at_step = 0;  // process_index + 1; 0 none
+  bool by_signal = false;
   std::map<std::string, std::string> settings;
 };
 [[nodiscard]] std::optional<ControlRequestData> DecodeControlRequest(std::string_view bytes);
@@ -96,7 +97,7 @@ struct AgentStatusData {
   uint32_t cycle = 0;
   uint64_t records = 0;
   std::string last_error, session_dir;
-  std::vector<uint32_t> gpus;
+  std::vector<uint32_t> gpus;  // physical ordinals where CUDA_VISIBLE_DEVICES tells
   uint64_t busy_count = 0;
   std::vector<std::string> written;
   std::string step_source;

@@ -6,8 +6,8 @@
 // Thread rule: OnStart and OnStop on any application thread, several at once; the gate serialises.
 // OnStart holds its caller for arming, for the same bounded time as a first active step.
 // Failure rule: a start within a range, or while the one before is still closing, is refused and
-// counted; a stop without a start does nothing; one that cannot be done at once is done as soon as it
-// can.
+// counted; a stop without a start does nothing; one that comes while a window is arming or closing
+// waits in the gate.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -24,9 +24,6 @@ class ProfilerRange {
 
   void OnStart(uint64_t now_ticks) noexcept;
   void OnStop(uint64_t now_ticks) noexcept;
-  // Ends the range of a stop that came while a window was arming or closing. The thread `stepagent`,
-  // each round; true while it is still to come.
-  [[nodiscard]] bool Poll(uint64_t now_ticks) noexcept;
   [[nodiscard]] uint64_t refused() const noexcept {
     return refused_.load(std::memory_order_relaxed);
   }
@@ -35,7 +32,6 @@ class ProfilerRange {
   core::StepGate* const gate_;
   const std::optional<core::Schedule> schedule_;
   std::atomic<uint64_t> refused_{0};
-  std::atomic<bool> stop_pending_{false};
 };
 
 }  // namespace stepagent::trigger

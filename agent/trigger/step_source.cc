@@ -21,19 +21,20 @@ class TimerSource final : public StepSource {
   TimerSource(core::StepGate* gate, uint64_t period_ns) : gate_(gate), period_ns_(period_ns) {}
 
   void Poll(uint64_t now_ns) override {
-    const Phase phase = gate_->snapshot().phase;
-    if (phase == Phase::kIdle || phase == Phase::kDone) {
+    core::StepGate::Pace pace = gate_->pace();
+    if (pace.phase == Phase::kIdle || pace.phase == Phase::kDone) {
       // The time until the next arming is no step.
       if (next_ns_ != 0) gate_->DropOpenStep();
       next_ns_ = 0;
       return;
     }
     if (next_ns_ == 0) next_ns_ = now_ns;  // step 0 begins at arming
-    while (true) {
-      SkipWhatArmingTook();
+    for (;; pace = gate_->pace()) {
+      SkipWhatArmingTook(pace);
+      steps_until_collecting_ = pace.steps_until_collecting;
       if (now_ns < next_ns_) return;
       const uint64_t due = 1 + (now_ns - next_ns_) / period_ns_;
-      const uint64_t ahead = gate_->snapshot().steps_until_collecting;
+      const uint64_t ahead = pace.steps_until_collecting;
       const uint64_t borders = due - 1 < ahead ? due : ahead + 1;
       const uint64_t last_ns = next_ns_ + (borders - 1) * period_ns_;
       next_ns_ = last_ns + period_ns_;
@@ -43,9 +44,8 @@ class TimerSource final : public StepSource {
 
   uint64_t NextWake(uint64_t /*now_ns*/) override {
     if (next_ns_ == 0) return 0;
-    const uint64_t ahead = gate_->snapshot().steps_until_collecting;
     uint64_t rest = 0, wake = 0;
-    if (__builtin_mul_overflow(ahead, period_ns_, &rest) ||
+    if (__builtin_mul_overflow(steps_until_collecting_, period_ns_, &rest) ||
         __builtin_add_overflow(next_ns_, rest, &wake)) {
       return 0;
     }
@@ -58,10 +58,9 @@ class TimerSource final : public StepSource {
   // Arming is done on this thread too, and its end is stamped: borders that were due meanwhile
   // would all fall on that one moment, as steps of no length. The step in progress is a long one
   // instead.
-  void SkipWhatArmingTook() {
-    const core::StepGate::Snapshot shot = gate_->snapshot();
-    if (shot.steps_until_collecting != 0) return;
-    const int64_t stamped_ns = HostClock::ToNs(shot.last_ticks) + HostClock::base_mono_ns();
+  void SkipWhatArmingTook(const core::StepGate::Pace& pace) {
+    if (pace.steps_until_collecting != 0) return;
+    const int64_t stamped_ns = HostClock::ToNs(pace.last_ticks) + HostClock::base_mono_ns();
     if (stamped_ns > static_cast<int64_t>(next_ns_)) next_ns_ = static_cast<uint64_t>(stamped_ns);
   }
 
@@ -72,6 +71,7 @@ class TimerSource final : public StepSource {
   core::StepGate* const gate_;
   const uint64_t period_ns_;
   uint64_t next_ns_ = 0;  // the next border; 0: not running
+  uint64_t steps_until_collecting_ = 0;  // as of the last Poll
 };
 
 // Each signal is a border.

@@ -49,7 +49,9 @@ void RunToggle::ToggleOnce() {
   for (const Answer& answer : AskAll(agents, MakeRequest(v1::ControlRequest::STATUS)))
     if (answer.message && answer.message->status().run() == run_) of_run.push_back(answer.agent);
   last_sent_ = Clock::now();
-  for (const Answer& answer : AskAll(of_run, MakeRequest(v1::ControlRequest::TOGGLE))) {
+  v1::ControlRequest toggle = MakeRequest(v1::ControlRequest::TOGGLE);
+  toggle.set_by_signal(true);
+  for (const Answer& answer : AskAll(of_run, toggle)) {
     if (!answer.message || answer.message->verdict() != v1::ControlAnswer::OK)
       SayLine("toggle: pid " + std::to_string(answer.agent.pid) + ": " +
               (answer.message ? answer.message->reason() : answer.error));

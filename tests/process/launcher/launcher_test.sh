@@ -211,6 +211,9 @@ case_toggled() {
   done
   kill -TERM $pid; wait $pid; same $? 0
   same "$(find stepagent-traces -name '*.gz' | wc -l)" 2 traces
+  for manifest in stepagent-traces/2*/sessions/*/cycle-*/manifest.json; do
+    same "$(json "['cycle']['ended']" <"$manifest")" signal "what a toggle by signal is called:"
+  done
   has 'host only' err; has 'stepagent report' err
 }
 

@@ -114,6 +114,18 @@ TEST_F(ArmingTest, CudaThatComesUpInTheStepMissesNothing) {
   EXPECT_EQ(Take(), "W0@100 A0@100 (a0@100 )0!1@105 E0:schedule@105");
 }
 
+// Another tool holds the injection variable, say: what was launched before we looked is missing.
+TEST_F(ArmingTest, CudaThatIsFoundInTheStepMakesItPartial) {
+  Configure(kLongNs);
+  Gate().SetCudaPresent(false);
+  ASSERT_EQ(Gate().Arm({.active = 1, .repeat = 1}, 1), Verdict::kOk);
+  EXPECT_TRUE(Gate().OnStepBegin(100, kTid));
+  Gate().SetCudaPresent(true, /*was_there=*/true);
+  Gate().SetArmed(true, 102);
+  Gate().OnStepEnd(105);
+  EXPECT_EQ(Take(), "W0@100 A0@100 (a0@100 )0!3@105 E0:schedule@105");
+}
+
 TEST_F(ArmingTest, EachCycleIsArmedAnew) {
   Configure(200'000'000);
   ASSERT_EQ(Gate().Arm({.wait = 1, .active = 1, .repeat = 2}, 1), Verdict::kOk);
@@ -178,6 +190,80 @@ TEST_F(ArmingTest, ProfilerStartIsHeldUntilArmed) {
   Gate().SetArmed(true, 150);
   application.join();
   EXPECT_TRUE(Gate().snapshot().window_open);
+}
+
+// --- a stop that must come, and comes while the gate is busy
+
+TEST_F(ArmingTest, AStopOfAWindowThatIsBeingArmedWaitsForIt) {
+  Configure(kLongNs);
+  ASSERT_EQ(Gate().ArmWhole(100), Verdict::kOk);
+  EXPECT_EQ(Gate().Stop(Ended::kRequest, true, 110), Verdict::kBusy);
+  EXPECT_EQ(Gate().StopWhenReady(Ended::kRequest, 120), Verdict::kOk);
+  EXPECT_EQ(Take(), "W0@100");
+  Gate().SetArmed(true, 200);
+  EXPECT_EQ(Take(), "A0@200 E0:request@200");
+  EXPECT_FALSE(IsCollecting());
+  Gate().SetTailPending(false);
+  EXPECT_EQ(Gate().snapshot().phase, Phase::kIdle);
+  // It is spent: the next window is not its own.
+  ASSERT_EQ(Gate().ArmWhole(300), Verdict::kOk);
+  Gate().SetArmed(true, 310);
+  EXPECT_TRUE(Gate().snapshot().window_open);
+}
+
+TEST_F(ArmingTest, AStopThatWaitsCancelsAWarmupOnceItIsArmed) {
+  Configure(kLongNs);
+  ASSERT_EQ(Gate().Arm({.warmup = 2, .active = 2, .repeat = 1}, 1), Verdict::kOk);
+  Step(100, 105);
+  EXPECT_EQ(Gate().StopWhenReady(Ended::kRequest, 107), Verdict::kOk);
+  EXPECT_EQ(Gate().snapshot().phase, Phase::kWarmup);
+  Gate().SetArmed(false, 108);  // given up is an end of arming, too
+  EXPECT_EQ(Take(), "W0@100 (w0@100 )0@105 X0@108");
+  EXPECT_EQ(Gate().snapshot().phase, Phase::kIdle);
+}
+
+TEST_F(ArmingTest, AStopOfAHeldStepEndsItWhenItIsLetGo) {
+  Configure(kLongNs);
+  ASSERT_EQ(Gate().Arm({.active = 2, .repeat = 1}, 1), Verdict::kOk);
+  std::thread application([] { Step(100, HostClock::Ticks()); });
+  UntilHeld();
+  EXPECT_EQ(Gate().StopWhenReady(Ended::kRequest, 120), Verdict::kOk);
+  Gate().SetArmed(true, 150);
+  application.join();
+  const auto events = TakeAll();
+  ASSERT_EQ(events.size(), 5U);
+  EXPECT_EQ(events.back().kind, GateEvent::Kind::kActiveEnd);
+  EXPECT_EQ(events.back().ended, Ended::kRequest);
+  EXPECT_FALSE(IsCollecting());
+}
+
+TEST_F(ArmingTest, AStopBetweenCyclesWaitsForTheTail) {
+  Configure(kLongNs);
+  ASSERT_EQ(Gate().Arm({.wait = 1, .active = 1, .repeat = 3}, 1), Verdict::kOk);
+  Step(100, 105);
+  std::thread application([] { Step(110, 115); });
+  UntilHeld();
+  Gate().SetArmed(true, 112);
+  application.join();
+  EXPECT_EQ(Gate().Stop(Ended::kRequest, true, 116), Verdict::kBusy);
+  EXPECT_EQ(Gate().StopWhenReady(Ended::kRequest, 117), Verdict::kOk);
+  Gate().SetTailPending(false);
+  EXPECT_EQ(Gate().snapshot().phase, Phase::kIdle);
+  (void)TakeAll();
+  Steps(200, 4);
+  EXPECT_EQ(Take(), "");
+}
+
+TEST_F(ArmingTest, AStopThatWaitsIsForgottenWithWhatItWasToEnd) {
+  Configure(kLongNs);
+  EXPECT_EQ(Gate().StopWhenReady(Ended::kRequest, 1), Verdict::kBusy);  // nothing to stop
+  ASSERT_EQ(Gate().ArmWhole(100), Verdict::kOk);
+  EXPECT_EQ(Gate().StopWhenReady(Ended::kRequest, 110), Verdict::kOk);
+  EXPECT_EQ(Gate().Stop(Ended::kExit, true, 120), Verdict::kOk);
+  EXPECT_EQ(Take(), "W0@100 X0@120");
+  ASSERT_EQ(Gate().ArmWhole(200), Verdict::kOk);
+  Gate().SetArmed(true, 210);
+  EXPECT_EQ(Take(), "W1@200 A1@210");
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ v1::ControlRequest SomeRequest() {
   (*request.mutable_settings())["schedule"] = "active=3";
   (*request.mutable_settings())["formats"] = "chrome";
   request.set_at_step(11);
+  request.set_by_signal(true);
   return request;
 }
 
@@ -127,6 +128,7 @@ TEST(Control, RequestsAreDecoded) {
   EXPECT_EQ(data->steps, 3U);
   EXPECT_EQ(data->duration_ns, 5U);
   EXPECT_EQ(data->at_step, 11U);
+  EXPECT_TRUE(data->by_signal);
   EXPECT_EQ(data->settings.size(), 2U);
   EXPECT_EQ(data->settings.at("schedule"), "active=3");
 }

@@ -1,5 +1,7 @@
 #include "agent/trigger/profiler_range.h"
 
+#include <thread>
+
 #include "tests/unit/agent_core/gate_fixture.h"
 
 namespace stepagent::trigger {
@@ -21,6 +23,20 @@ TEST_F(ProfilerRangeTest, IsOneWindowWithoutASchedule) {
   range.OnStart(300);
   range.OnStop(400);
   EXPECT_EQ(Take(), "W1@300 A1@300 E1:request@400");
+}
+
+// The thread that starts is held while another one stops: the range ends as soon as it is armed.
+TEST_F(ProfilerRangeTest, AStopWhileTheStartIsBeingArmedIsNotLost) {
+  Gate().Configure({.arm_wait_ns = 60'000'000'000, .max_cycles = 0});
+  Gate().SetCudaPresent(true);
+  ProfilerRange range(&Gate(), std::nullopt);
+  std::thread application([&range] { range.OnStart(100); });
+  while (!Gate().snapshot().awaiting_arm) std::this_thread::yield();
+  range.OnStop(110);
+  EXPECT_EQ(Take(), "W0@100");
+  Gate().SetArmed(true, 200);
+  application.join();
+  EXPECT_EQ(Take(), "A0@200 E0:request@200");
 }
 
 TEST_F(ProfilerRangeTest, CountsTheScheduleBetweenStartAndStop) {
