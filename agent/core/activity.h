@@ -53,6 +53,7 @@ struct SyncActivity {
   uint64_t start_ns, end_ns;
   uint32_t type, context, event, correlation;
   uint64_t stream;   // UINT64_MAX none
+  uint8_t flags;
 };
 struct GraphActivity {
   uint64_t start_ns, end_ns;

@@ -25,6 +25,7 @@ enum class CallClass : uint8_t {
 };
 inline constexpr uint8_t kCallFailed = 1;    // batch.proto CallFlag
 inline constexpr uint8_t kCallCaptured = 2;
+inline constexpr uint8_t kCallEmpty = 4;  // a copy or set of nothing
 
 struct Record {
   uint64_t begin_ticks;   // call: enter; range and mark: the moment

@@ -131,12 +131,25 @@ uint64_t TicksOfATick() noexcept {
   return least;
 }
 
+// A copy or set that was asked for nothing. The structure is CUPTI's own and good until the exit.
+bool IsEmpty(const CallSite& site, const CUpti_CallbackData& call) noexcept {
+  if (site.size.first == 0 || call.functionParams == nullptr) return false;
+  const auto* params = static_cast<const char*>(call.functionParams);
+  const auto at = [params](uint8_t offset) noexcept {
+    size_t value;
+    __builtin_memcpy(&value, params + offset, sizeof value);
+    return value;
+  };
+  return at(site.size.first) == 0 || (site.size.second != 0 && at(site.size.second) == 0);
+}
+
 void AppendCall(const Cell& cell, uint32_t domain, const CUpti_CallbackData& call,
                 uint64_t end_ticks) noexcept {
   const CallSite& site = CallbackCatalog::Site(domain, cell.cbid);
   const int32_t result = ReturnValue(call);
   uint32_t flags = result != 0 ? core::kCallFailed : 0;
   if ((cell.flags.load(std::memory_order_relaxed) & kCaptured) != 0) flags |= core::kCallCaptured;
+  if (IsEmpty(site, call)) flags |= core::kCallEmpty;
   // Before the record is begun: it takes long, and a handler that interrupts it may append its own.
   const uint32_t stack = StackOf(site.call_class);
   core::Append(RecordKind::kCall, site.call_class, [&](core::Record* record) noexcept {

@@ -83,7 +83,8 @@ void CallbackCatalog::BuildDomain(const ApiTable& api, uint32_t domain) {
     gap = 0;
     const CallClass call_class = Classify(name);
     if (call_class == CallClass::kOther) continue;
-    g_sites[domain - kDomainDriver][cbid] = {core::NameTable::Intern(Shown(name)), call_class};
+    g_sites[domain - kDomainDriver][cbid] = {core::NameTable::Intern(Shown(name)), call_class,
+                                             TransferSizeOf(name)};
     functions_.push_back({domain, cbid, call_class});
   }
 }

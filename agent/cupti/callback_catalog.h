@@ -12,6 +12,7 @@
 #include "agent/core/name_table.h"
 #include "agent/core/record.h"
 #include "agent/cupti/api_table.h"
+#include "agent/cupti/transfer_size.h"
 
 namespace stepagent::cupti {
 
@@ -25,6 +26,7 @@ inline constexpr uint32_t kStateFatalError = 1;    // state domain
 struct CallSite {
   core::NameId name = 0;
   core::CallClass call_class = core::CallClass::kOther;
+  TransferSize size;  // of a copy or set
 };
 
 class CallbackCatalog {

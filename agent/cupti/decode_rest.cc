@@ -27,8 +27,10 @@ bool Decoder::OnSync(const RecordView& record, core::ActivitySink* sink) {
   const uint32_t stream = record.Get<uint32_t>(32);
   sync.stream = stream == kNoStream ? UINT64_MAX : stream;
   sync.event = record.Get<uint32_t>(36);
-  // A wait has no flags to carry on the wire: one that cannot be placed is counted instead.
-  if (TimingFlags(sync.start_ns, sync.end_ns) != 0) return Reject(kActivitySync, sink);
+  // A wait that was under way when collection came on has no begin, and a wall clock that is set
+  // back meanwhile leaves an end before it. The call is recorded by itself, so that nothing is
+  // lost; the reader is told (flags).
+  sync.flags = TimingFlags(sync.start_ns, sync.end_ns);
   sink->OnSync(sync);
   return true;
 }

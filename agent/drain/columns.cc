@@ -130,7 +130,7 @@ void SyncColumns::Add(const core::SyncActivity& s) {
   device_start_delta.Add(row, stamps.start_ns);
   duration_ns.Add(row, stamps.duration_ns);
   correlation_delta.Add(row, s.correlation);
-  flags.Add(row, stamps.flags);
+  flags.Add(row, static_cast<uint32_t>(s.flags | stamps.flags));
 }
 
 void OverheadColumns::Add(const core::OverheadActivity& o) {

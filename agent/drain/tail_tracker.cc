@@ -17,9 +17,8 @@ bool IsOlder(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 }  // namespace
 
 bool TailTracker::Owes(const core::Record& call) const {
-  if ((call.category & (core::kCallFailed | core::kCallCaptured)) != 0 || call.correlation == 0) {
-    return false;
-  }
+  constexpr uint32_t kOwesNothing = core::kCallFailed | core::kCallCaptured | core::kCallEmpty;
+  if ((call.category & kOwesNothing) != 0 || call.correlation == 0) return false;
   switch (call.call_class) {
     case core::CallClass::kLaunch:
     case core::CallClass::kGraphLaunch:

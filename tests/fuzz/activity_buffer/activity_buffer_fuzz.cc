@@ -62,7 +62,8 @@ void CheckRecords(const RecordingSink& sink) {
     Check(!is_placed || (kernel.start_ns != 0 && kernel.end_ns >= kernel.start_ns));
     Check((kernel.flags & core::kDeviceNullName) == 0 || kernel.name == 0);
   }
-  for (const core::SyncActivity& sync : sink.syncs) Check(sync.end_ns >= sync.start_ns);
+  for (const core::SyncActivity& sync : sink.syncs)
+    Check(sync.flags != 0 || sync.end_ns >= sync.start_ns);
   for (const core::OverheadActivity& overhead : sink.overheads) {
     Check(overhead.end_ns >= overhead.start_ns);
   }

@@ -20,6 +20,7 @@ namespace {
 using core::CallClass;
 
 constexpr uint32_t kLaunchDriver = 307, kLaunchRuntime = 211, kGraphLaunchDriver = 514;
+constexpr uint32_t kMemsetRuntime = 51, kMemset2DRuntime = 53;
 
 // Enough of a library for the catalogue.
 CUptiResult CallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char** name) {
@@ -30,7 +31,10 @@ CUptiResult CallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char*
                                          : "cuOther";
   }
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && cbid <= kLaunchRuntime) {
-    *name = cbid == kLaunchRuntime ? "cudaLaunchKernel_v7000" : "cudaOther";
+    *name = cbid == kLaunchRuntime     ? "cudaLaunchKernel_v7000"
+            : cbid == kMemsetRuntime   ? "cudaMemsetAsync_v3020"
+            : cbid == kMemset2DRuntime ? "cudaMemset2D_v3020"
+                                       : "cudaOther";
   }
   return *name != nullptr ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
@@ -54,8 +58,9 @@ class ApiCallHandlerTest : public testing::Test {
     core::g_words->bits.store(on ? uint32_t{core::kBitCalls} : 0U, std::memory_order_relaxed);
   }
   static void Call(bool is_enter, uint32_t domain, uint32_t cbid, uint32_t correlation,
-                   int result = 0) {
+                   int result = 0, const void* params = nullptr) {
     CUpti_CallbackData data{};
+    data.functionParams = params;
     data.callbackSite = is_enter ? CUPTI_API_ENTER : CUPTI_API_EXIT;
     data.correlationId = correlation;
     data.functionReturnValue = is_enter ? nullptr : &result;
@@ -64,8 +69,9 @@ class ApiCallHandlerTest : public testing::Test {
   static void Enter(uint32_t domain, uint32_t cbid, uint32_t correlation) {
     Call(true, domain, cbid, correlation);
   }
-  static void Exit(uint32_t domain, uint32_t cbid, uint32_t correlation, int result = 0) {
-    Call(false, domain, cbid, correlation, result);
+  static void Exit(uint32_t domain, uint32_t cbid, uint32_t correlation, int result = 0,
+                   const void* params = nullptr) {
+    Call(false, domain, cbid, correlation, result, params);
   }
   static std::vector<core::Record> Take() {
     std::vector<core::Record> records;
@@ -160,6 +166,34 @@ TEST_F(ApiCallHandlerTest, FailedAndCaptured) {
   EXPECT_EQ(records[1].category, core::kCallCaptured);
   EXPECT_EQ(records[2].category, 0U);
   EXPECT_EQ(records[2].call_class, CallClass::kGraphLaunch);
+}
+
+TEST_F(ApiCallHandlerTest, ASetOfNothingIsMarked) {
+  const auto flags_of = [](uint32_t cbid, const void* params) {
+    Enter(kDomainRuntime, cbid, 30);
+    Exit(kDomainRuntime, cbid, 30, 0, params);
+    const auto records = Take();
+    return records.size() == 1 ? records[0].category : 99U;
+  };
+  struct {
+    void* target;
+    int value;
+    size_t count;
+  } set{nullptr, 0, 0};
+  EXPECT_EQ(flags_of(kMemsetRuntime, &set), core::kCallEmpty);
+  set.count = 1;
+  EXPECT_EQ(flags_of(kMemsetRuntime, &set), 0U);
+  EXPECT_EQ(flags_of(kMemsetRuntime, nullptr), 0U);
+  struct {
+    void* target;
+    size_t pitch;
+    int value;
+    size_t width, height;
+  } area{nullptr, 512, 0, 16, 0};
+  EXPECT_EQ(flags_of(kMemset2DRuntime, &area), core::kCallEmpty);
+  area.height = 2;
+  EXPECT_EQ(flags_of(kMemset2DRuntime, &area), 0U);
+  EXPECT_EQ(flags_of(kLaunchRuntime, &set), 0U);
 }
 
 TEST_F(ApiCallHandlerTest, StacksOfLaunches) {

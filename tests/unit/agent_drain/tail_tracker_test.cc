@@ -36,6 +36,7 @@ TEST(TailTracker, OwesOnePerCallOfTheWindowWhateverTheOrder) {
   tail.OnCall(Launch(105, 7, core::CallClass::kSync));  // owes nothing
   tail.OnCall(Launch(106, 8, core::CallClass::kLaunch, core::kCallFailed));
   tail.OnCall(Launch(107, 9, core::CallClass::kLaunch, core::kCallCaptured));
+  tail.OnCall(Launch(108, 10, core::CallClass::kMemset, core::kCallEmpty));
   EXPECT_EQ(tail.Outstanding(3), 4U);
   for (int i = 0; i < 5; ++i) tail.OnDevice(6);  // a graph's many records
   tail.OnDevice(2);
