@@ -6,6 +6,7 @@
 #include "agent/agent.h"
 #include "agent/core/clock.h"
 #include "proto/address.h"
+#include "proto/visible_devices.h"
 
 namespace stepagent::agent {
 namespace {
@@ -106,6 +107,10 @@ drain::AgentStatusData Agent::Status() {
   status.records = drainer_->records();
   status.last_error = last_error_;
   status.session_dir = link.session_dir;
+  for (const uint32_t device : controller_->DevicesInUse()) {
+    status.gpus.push_back(static_cast<uint32_t>(
+        proto::PhysicalDevice(static_cast<int32_t>(device), identity_.cuda_visible_devices)));
+  }
   status.busy_count = busy_count_;
   status.written.assign(written_.begin(), written_.end());
   status.step_source = capture_.step.Text();

@@ -39,6 +39,7 @@ class BackendImpl final : public CuptiBackend {
   void DumpExisting() override;
   void Diagnose() override;
   [[nodiscard]] uint64_t DeviceClockNs() const override;
+  [[nodiscard]] std::vector<uint32_t> ActivePrimaries() override;
   void SetStackSource(uint32_t (*source)() noexcept) override { stack_source_ = source; }
   [[nodiscard]] const GpuState& state() const override { return state_; }
   [[nodiscard]] std::vector<KindState> kinds() const override { return kinds_; }

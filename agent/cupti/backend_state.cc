@@ -152,6 +152,11 @@ uint64_t BackendImpl::DeviceClockNs() const {
   return api_.GetTimestamp(&now) == CUPTI_SUCCESS ? now : 0;
 }
 
+std::vector<uint32_t> BackendImpl::ActivePrimaries() {
+  if (!cuda_noted_.load(std::memory_order_relaxed) || !driver_.Find()) return {};
+  return driver_.ActivePrimaries();
+}
+
 uint64_t BackendImpl::Decode(core::ActivitySink* sink) {
   BufferPool* pool = Pool();
   if (pool == nullptr) return 0;

@@ -104,6 +104,9 @@ class CuptiBackend {
   // CUPTI's clock now (CLOCK_REALTIME base; under WSL another): the other half of a clock sample.
   // 0 when no library is loaded.
   [[nodiscard]] virtual uint64_t DeviceClockNs() const = 0;
+  // Ordinals of devices whose primary context is up, asked of the driver, which may wait for its
+  // locks: not while recording. Empty before CUDA is noted.
+  [[nodiscard]] virtual std::vector<uint32_t> ActivePrimaries() = 0;
   // Called at each launch while native_stacks is on; gives the id of the caller's stack. Hot path
   // A.
   virtual void SetStackSource(uint32_t (*source)() noexcept) = 0;

@@ -65,6 +65,7 @@ bool Driver::Find() {
   LookUp(handle_, "cuDeviceGetUuid_v2", &get_uuid_);
   if (get_uuid_ == nullptr) LookUp(handle_, "cuDeviceGetUuid", &get_uuid_);
   LookUp(handle_, "cuDeviceTotalMem_v2", &get_memory_);
+  LookUp(handle_, "cuDevicePrimaryCtxGetState", &get_primary_state_);
   return true;
 }
 
@@ -77,6 +78,21 @@ uint32_t Driver::Version(int* result) const {
 int Driver::DeviceCount(int* count) const {
   *count = 0;
   return get_count_ != nullptr ? get_count_(count) : kCudaUnasked;
+}
+
+std::vector<uint32_t> Driver::ActivePrimaries() const {
+  std::vector<uint32_t> active;
+  int count = 0;
+  if (get_primary_state_ == nullptr || get_device_ == nullptr) return active;
+  if (DeviceCount(&count) != kCudaOk) return active;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    int device = 0, is_active = 0;
+    unsigned flags = 0;
+    if (get_device_(&device, ordinal) != kCudaOk) continue;
+    if (get_primary_state_(device, &flags, &is_active) != kCudaOk || is_active == 0) continue;
+    active.push_back(static_cast<uint32_t>(ordinal));
+  }
+  return active;
 }
 
 int Driver::Init() const {

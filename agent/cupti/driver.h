@@ -8,6 +8,7 @@
 // failure.
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace stepagent::cupti {
 
@@ -32,6 +33,8 @@ class Driver {
   [[nodiscard]] uint32_t Version(int* result) const;
   // kCudaOk when initialised; kCudaNotInitialized before, during and after a failed first cuInit.
   [[nodiscard]] int DeviceCount(int* count) const;
+  // Ordinals of devices whose primary context is up, which it stays while the runtime is in use.
+  [[nodiscard]] std::vector<uint32_t> ActivePrimaries() const;
   // Only once the application's own cuInit has returned: on the thread inside it this would
   // deadlock.
   [[nodiscard]] int Init() const;
@@ -54,6 +57,7 @@ class Driver {
   int (*get_name_)(char*, int, int) = nullptr;
   int (*get_uuid_)(void*, int) = nullptr;
   int (*get_memory_)(size_t*, int) = nullptr;
+  int (*get_primary_state_)(int, unsigned*, int*) = nullptr;
 };
 
 }  // namespace stepagent::cupti

@@ -330,6 +330,9 @@ size_t BatchBuilder::approximate_bytes() const {
 }
 
 const BatchContent& BatchBuilder::content() const { return columns_->content; }
+std::vector<uint32_t> BatchBuilder::DevicesInUse() const {
+  return columns_->devices.DevicesInUse();
+}
 uint64_t BatchBuilder::invalid(uint32_t activity) const { return columns_->invalid[activity]; }
 
 std::string BatchBuilder::Finish(uint64_t sequence, int64_t host_ns, uint32_t cycle,

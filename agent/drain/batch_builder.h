@@ -90,6 +90,8 @@ class BatchBuilder : public core::ActivitySink {
   void OnStream(const core::StreamActivity&) override;
   void OnInvalid(uint32_t activity) override;
 
+  // Ordinals of the devices on which CUPTI told of a context.
+  [[nodiscard]] std::vector<uint32_t> DevicesInUse() const;
   [[nodiscard]] bool empty() const;
   // What Finish would give, within a few per cent; sums up some eighty columns: not per record.
   [[nodiscard]] size_t approximate_bytes() const;

@@ -64,6 +64,14 @@ void DeviceRows::Add(const core::StreamActivity& stream) {
   });
 }
 
+std::vector<uint32_t> DeviceRows::DevicesInUse() const {
+  std::vector<uint32_t> devices;
+  for (const core::ContextActivity& context : contexts_) devices.push_back(context.device);
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
 void DeviceRows::Write(BatchWriter* batch) const {
   for (const Device& device : devices_) WriteDevice(batch, device.row, device.name);
   for (const core::ContextActivity& context : contexts_) {

@@ -20,6 +20,9 @@ class DeviceRows {
   void Add(const core::ContextActivity& context);
   void Add(const core::StreamActivity& stream);
 
+  // Ordinals of the devices that have a context, rising, each once.
+  [[nodiscard]] std::vector<uint32_t> DevicesInUse() const;
+
   [[nodiscard]] size_t bytes() const {
     return devices_.size() * 128 + contexts_.size() * 10 + streams_.size() * 14;
   }

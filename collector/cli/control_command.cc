@@ -117,7 +117,8 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
   app.add_option("pid", rules.pids, "Process ids");
   app.add_flag("--all", rules.all, "Every process that answers");
   app.add_option("--rank", ranks, "Ranks (0,3)");
-  app.add_option("--gpu", rules.gpu, "A device's ordinal")->check(CLI::NonNegativeNumber);
+  app.add_option("--gpu", rules.gpu, "A device's number, as the machine counts")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--name", rules.name, "Pattern of the process title (*, ?)");
   app.add_option("--session", rules.session, "A session's id");
   app.add_flag("--json", command->as_json, "As JSON");

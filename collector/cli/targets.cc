@@ -57,6 +57,22 @@ bool Matches(const TargetRules& rules, const Answer& answer) {
   return rules.name.empty() || fnmatch(rules.name.c_str(), status.title().c_str(), 0) == 0;
 }
 
+std::string WhyNoGpuMatches(const TargetRules& rules, const std::vector<Answer>& answers) {
+  if (rules.gpu < 0) return {};
+  bool has_gpu = false, has_cuda = false;
+  for (const Answer& answer : answers) {
+    if (!answer.message) continue;
+    has_gpu |= answer.message->status().gpus_size() > 0;
+    has_cuda |= answer.message->status().has_cuda();
+  }
+  if (has_gpu) return {};
+  const std::string why = has_cuda ? "they have CUDA up but no context that is known yet (one that "
+                                     "is not primary is told by its first window)"
+                                   : "CUDA is up in none of them";
+  return "--gpu " + std::to_string(rules.gpu) + ": none of the " + std::to_string(answers.size()) +
+         " processes that answer has told its GPU: " + why + "; give a PID, --rank or --name";
+}
+
 void SortTargets(std::vector<Answer>* answers) {
   const auto key = [](const Answer& a) {
     const v1::AgentStatus status = a.message ? a.message->status() : v1::AgentStatus();
@@ -77,6 +93,7 @@ Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::
     if (std::none_of(answers.begin(), answers.end(),
                      [&](const Answer& a) { return a.agent.pid == pid; }))
       targets.error = MissingPid(pid);
+  const std::string no_gpu = WhyNoGpuMatches(rules, answers);
   std::erase_if(answers, [&](const Answer& a) { return !Matches(rules, a); });
   SortTargets(&answers);
   if (rules.IsBare() && !bare_means_all && answers.size() > 1) {
@@ -85,7 +102,9 @@ Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::
     for (const Answer& answer : answers) targets.error += "\n  " + StatusLine(answer);
     return targets;
   }
-  if (answers.empty() && targets.error.empty()) targets.error = NothingMatches(rules, present);
+  if (answers.empty() && targets.error.empty()) {
+    targets.error = present == 0 || no_gpu.empty() ? NothingMatches(rules, present) : no_gpu;
+  }
   targets.matched = std::move(answers);
   return targets;
 }

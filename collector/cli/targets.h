@@ -34,6 +34,9 @@ struct Targets {
 [[nodiscard]] Targets FindTargets(const TargetRules& rules, bool bare_means_all,
                                   const proto::RuntimeDirs& dirs);
 [[nodiscard]] bool Matches(const TargetRules& rules, const launch::Answer& answer);
+// "" unless --gpu had nothing to compare with: no process has told which one it uses.
+[[nodiscard]] std::string WhyNoGpuMatches(const TargetRules& rules,
+                                          const std::vector<launch::Answer>& answers);
 // Processes with a device first, then by rank and pid.
 void SortTargets(std::vector<launch::Answer>* answers);
 // "1234 python train.py rank 0 active step 41 cycle 1 records 10234"

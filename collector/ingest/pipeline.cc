@@ -8,6 +8,7 @@
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/symbols/symbolize.h"
+#include "proto/visible_devices.h"
 
 namespace stepagent::ingest {
 namespace {
@@ -18,20 +19,6 @@ constexpr size_t kMaxProblems = 100;
 std::string Relative(const std::string& path, const std::string& run_dir) {
   const std::string prefix = run_dir + "/";
   return path.rfind(prefix, 0) == 0 ? path.substr(prefix.size()) : path;
-}
-
-// The physical ordinal where CUDA_VISIBLE_DEVICES tells it, else the ordinal the process sees.
-int64_t PhysicalDevice(int32_t ordinal, const std::string& visible) {
-  const char* at = visible.c_str();
-  for (int32_t i = 0; *at != '\0'; ++i) {
-    char* end = nullptr;
-    const long number = std::strtol(at, &end, 10);
-    if (end == at) break;  // UUIDs have no order of their own
-    if (i == std::max(ordinal, 0)) return number;
-    if (*end != ',') break;
-    at = end + 1;
-  }
-  return ordinal;
 }
 
 }  // namespace
@@ -166,7 +153,7 @@ bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
   builder_->Add(batch);
   if (runs_ != nullptr && batch.contexts_size() + batch.devices_size() > 0) {
     runs_->SetDevice(run_.get(), state_.session.id,
-                     PhysicalDevice(builder_->progress().device, visible_devices_));
+                     proto::PhysicalDevice(builder_->progress().device, visible_devices_));
   }
   NoteBegun(batch);
   Dispatch(builder_->TakeClosed());

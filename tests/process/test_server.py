@@ -177,6 +177,25 @@ class Server(AgentTest):
         self.stop_app(process)
         self.traced(3)
 
+    def test_a_process_is_found_by_its_gpu(self):
+        """Idle too, by the number the machine counts; a process without a context is no match."""
+        process = self.serve(CUDA_VISIBLE_DEVICES='5')
+        eventually(lambda: self.status()['gpus'] == [5], 'the primary context is told')
+        result = self.ask('status', '--gpu', '0', status=1)
+        self.assertIn("--gpu 0 matches none of the 1 processes", result.stderr)
+        result = self.ask('start', '--gpu', '5', '--for', '100ms')
+        self.assertIn('.pt.trace.json.gz', result.stdout)
+        self.assertEqual(self.status()['gpus'], [5])
+        self.stop_app(process)
+        self.traced(1)
+
+    def test_gpu_says_when_nobody_has_told_one(self):
+        process = self.serve('--host-only')
+        result = self.ask('start', '--gpu', '0', status=1)
+        self.assertIn('none of the 1 processes that answer has told its GPU', result.stderr)
+        self.assertIn('CUDA is up in none of them', result.stderr)
+        self.stop_app(process)
+
     def collectors(self):
         """Collectors that write into our folder."""
         found = []

@@ -365,6 +365,7 @@ TEST_F(BatchBuilderTest, TheRestComesBackExactly) {
   device.memory_bytes = 1ULL << 40;
   device.shared_per_block_optin = 232448;
   builder_.OnDevice(device);
+  EXPECT_TRUE(builder_.DevicesInUse().empty());  // a device that is there need not be in use
   builder_.OnContext({.id = 1, .device = 0, .null_stream = 7});
   builder_.OnStream({.context = 1, .id = 13, .priority = -5, .flag = 1});
   builder_.OnInvalid(v1::ACTIVITY_KERNEL);
@@ -402,6 +403,14 @@ TEST_F(BatchBuilderTest, TheRestComesBackExactly) {
   EXPECT_EQ(next.devices_size(), 1);
   EXPECT_EQ(next.contexts_size(), 1);
   EXPECT_EQ(next.streams_size(), 1);
+}
+
+TEST_F(BatchBuilderTest, TellsEachDeviceWithAContextOnceAndAcrossBatches) {
+  builder_.OnContext({.id = 1, .device = 3, .null_stream = 7});
+  builder_.OnContext({.id = 2, .device = 0, .null_stream = 7});
+  builder_.OnContext({.id = 5, .device = 3, .null_stream = 7});
+  (void)Close();
+  EXPECT_EQ(builder_.DevicesInUse(), (std::vector<uint32_t>{0, 3}));
 }
 
 TEST_F(BatchBuilderTest, EveryBatchDeclaresWhatItUsesAndDeltasBeginAnew) {

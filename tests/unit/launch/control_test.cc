@@ -187,6 +187,26 @@ TEST(Targets, MatchByWhatTheySayOfThemselves) {
   EXPECT_TRUE(cli::Matches(rules, unranked));
 }
 
+TEST(Targets, SayPlainlyThatNobodyToldItsGpu) {
+  cli::TargetRules rules;
+  rules.gpu = 2;
+  Answer up = Target(10, 3, "w", true);
+  up.message->mutable_status()->clear_gpus();
+  const Answer down = Target(11, 0, "launcher", false);
+  Answer hangs = Target(12, 1, "w", true);
+  hangs.message.reset();
+  const auto has = [&](const std::vector<Answer>& answers, const char* part) {
+    return cli::WhyNoGpuMatches(rules, answers).find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has({up, down, hangs}, "--gpu 2: none of the 3 processes"));
+  EXPECT_TRUE(has({up, down}, "no context that is known yet"));
+  EXPECT_TRUE(has({down, hangs}, "CUDA is up in none"));
+  // One that told is something to compare with, whether it matches or not.
+  EXPECT_EQ(cli::WhyNoGpuMatches(rules, {up, Target(13, 2, "w", true)}), "");
+  rules.gpu = -1;
+  EXPECT_EQ(cli::WhyNoGpuMatches(rules, {up}), "");
+}
+
 TEST(Targets, ThoseWithADeviceComeFirst) {
   std::vector<Answer> answers{Target(1, -1, "launcher", false), Target(4, 1, "w", true),
                               Target(2, -1, "parent", false), Target(3, 0, "w", true)};
