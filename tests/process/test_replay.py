@@ -8,7 +8,7 @@ import unittest
 import harness
 from harness import AgentTest, app
 
-RECORDED = os.path.join(harness.SHARED, 'data', 'recorded')
+RECORDED = os.environ.get('STEPAGENT_RECORDED') or os.path.join(harness.SHARED, 'data', 'recorded')
 RESNET = os.path.join(RECORDED, 'resnet_1gpu_5steps.json.gz')
 EXPECT = os.path.join(harness.SOURCE, 'tests', 'apps', 'replay_expect.py')
 
@@ -28,6 +28,39 @@ class Replay(AgentTest):
                       '--', app('replay'), RESNET], env)
         cycle, = self.traced(1)
         self.compare(cycle, self.expected(RESNET, '2,3'))
+        # Its 47 sets a step without a device record are sets of nothing: none is owed.
+        self.assertEqual(cycle.manifest['cycle']['reason'], None)
+        self.assertTrue(cycle.manifest['cycle']['complete'])
+
+    def test_a_set_of_nothing_owes_no_device_record(self):
+        """What a recording has no device record for is issued with size 0, as frameworks do."""
+        rows, correlation = [], 0
+        for step in range(4):
+            begin = 1_000_000 + step * 20_000
+            rows.append({'ph': 'X', 'cat': 'user_annotation', 'name': 'ProfilerStep#%d' % step,
+                         'pid': 1, 'tid': 1, 'ts': begin, 'dur': 19_000, 'args': {}})
+            for offset in range(1, 4):
+                correlation += 1
+                name = 'cudaMemsetAsync' if offset < 3 else 'cudaLaunchKernel'
+                rows.append({'ph': 'X', 'cat': 'cuda_runtime', 'name': name, 'pid': 1, 'tid': 1,
+                             'ts': begin + 1000 * offset, 'dur': 10,
+                             'args': {'correlation': correlation}})
+            rows.append({'ph': 'X', 'cat': 'kernel', 'name': 'k', 'pid': 0, 'tid': 7,
+                         'ts': begin + 4000, 'dur': 50,
+                         'args': {'device': 0, 'stream': 7, 'context': 1, 'grid': [1, 1, 1],
+                                  'correlation': correlation, 'block': [32, 1, 1]}})
+        path = os.path.join(self.scratch, 'sets.json')
+        with open(path, 'w', encoding='utf-8') as out:
+            json.dump({'traceEvents': rows}, out)
+        env = harness.launcher_environment()
+        self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--', app('replay'), path], env)
+        cycle, = self.traced(1)
+        outside = cycle.manifest['outside_steps']
+        self.assertEqual((outside['launches'], outside['kernels'], outside['sets']), (4, 4, 0))
+        self.assertEqual(cycle.manifest['balance']['launch']['written'], 12)
+        self.assertEqual(cycle.manifest['cycle']['reason'], None)
+        self.assertTrue(cycle.manifest['cycle']['complete'])
+        self.assertEqual(self.control('report', cycle.folder).stdout.find('INCOMPLETE'), -1)
 
     def compare(self, cycle, expected):
         steps = list(expected['steps'].values()) if isinstance(expected['steps'], dict) \

@@ -1,6 +1,7 @@
 // The offsets are those of the vendor's own parameter structures.
 #include "agent/cupti/transfer_size.h"
 
+#define __CUDA_API_VERSION_INTERNAL  // the first versions' types, too
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <generated_cuda_meta.h>
