@@ -12,6 +12,7 @@
 #include "agent/guard/log.h"
 #include "agent/nvtx/nvtx_entry.h"
 #include "proto/frame.h"
+#include "proto/shell_word.h"
 
 namespace stepagent::agent {
 namespace {
@@ -190,6 +191,7 @@ void Agent::PollCollector() {
     throttled_ = true;
     last_error_ = "recording stopped: " + status.throttle_reason;
     guard::Log(LogLevel::kWarn, last_error_);
+    controller_->NameLimit(status.throttle_reason);
     // The cycle, labelled so; then the schedule, so that the next one does not begin.
     (void)Gate().Stop(Ended::kLimit, /*at_once=*/true, HostClock::Ticks());
     (void)Gate().Stop(Ended::kExit, /*at_once=*/true, HostClock::Ticks());
@@ -233,17 +235,6 @@ uint64_t Agent::WatchForSteps(uint64_t now_ns) {
   return 0;
 }
 
-namespace {
-
-// The name is the application's: what a user pastes from the line must stay one word.
-std::string ShellQuoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-}  // namespace
-
 std::string Agent::NoStepsLine() const {
   std::string line = "no step seen: looked for " + capture_.step.Text() + "; ";
   const std::vector<drain::NameCountRow> seen = TopRangeRows(10);
@@ -254,7 +245,7 @@ std::string Agent::NoStepsLine() const {
     step.kind = proto::StepSetting::Kind::kNvtx;
     step.name = row.name;
     step.domain = row.domain;
-    line += " --step " + ShellQuoted(step.Text()) + " (" + std::to_string(row.count) + ")";
+    line += " --step " + proto::ShellWord(step.Text()) + " (" + std::to_string(row.count) + ")";
   }
   return line;
 }

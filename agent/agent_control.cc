@@ -121,6 +121,9 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
   if (request.steps != 0 && !proto::HasStepSource(wanted)) {
     answer.reason = "--steps needs a step source: give --step, for instance nvtx:train_step";
   }
+  if (answer.reason.empty()) {
+    if (const auto error = proto::CheckTogether(wanted)) answer.reason = error->Line();
+  }
   if (!answer.reason.empty()) return answer;
   answer.verdict = ToAnswer(BeginCapture(wanted, request.at_step));
   if (answer.verdict == Answer::Verdict::kRefused) {

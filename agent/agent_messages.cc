@@ -6,6 +6,7 @@
 #include "agent/agent.h"
 #include "agent/core/clock.h"
 #include "proto/address.h"
+#include "proto/build_id.h"
 #include "proto/visible_devices.h"
 
 namespace stepagent::agent {
@@ -27,11 +28,20 @@ std::string Folder(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+// Whether our parent is the launcher: it will tell the collector how this process ended.
+bool IsWatchedByLauncher(char* const* environment) {
+  const std::string entry =
+      std::string(proto::kRunLauncherVariable) + "=" + std::to_string(getppid());
+  for (char* const* e = environment; e != nullptr && *e != nullptr; ++e)
+    if (entry == *e) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string Agent::EncodeHello() const {
   drain::HelloData hello;
-  hello.agent_version = STEPAGENT_VERSION;
+  hello.agent_version = proto::VersionText(STEPAGENT_VERSION);
   hello.identity = {identity_.run, identity_.session, identity_.host, identity_.rank};
   hello.pid = static_cast<uint32_t>(getpid());
   hello.ppid = static_cast<uint32_t>(getppid());
@@ -67,6 +77,7 @@ std::string Agent::EncodeHello() const {
   hello.process_start_ticks = identity_.process_start_ticks;
   hello.max_traces = capture_.max_traces;
   hello.max_bytes = capture_.max_bytes;
+  hello.launcher_watches = IsWatchedByLauncher(environment_);
   if (redactor_ != nullptr) redactor_->Apply(&hello);
   return drain::EncodeHello(hello);
 }

@@ -15,6 +15,7 @@ namespace {
 using core::HostClock;
 using cupti::GpuState;
 
+constexpr uint64_t kNsPerMs = 1'000'000;
 // Work that has not come back this long after its window's end is reported as not observed.
 constexpr uint64_t kGraceNs = 5'000'000'000;
 // A plain flush returns nothing while the front buffer holds unfinished work, so ask soon at first,
@@ -149,7 +150,8 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
       break;
     case Kind::kActiveEnd:
       recording_ = false;
-      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, /*is_fresh=*/true});
+      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, /*is_fresh=*/true,
+                          event.ended == core::Ended::kLimit ? limit_reason_ : std::string()});
       gate_->SetTailPending(true);
       break;
     case Kind::kCancelled:
@@ -232,7 +234,9 @@ void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t
   const bool too_many =
       options_.max_records != 0 && drainer_->window_records() >= options_.max_records;
   if (too_long || too_many) {
-    limit_reason_ = too_long ? "max-window reached" : "max-records reached";
+    NameLimit(too_long ? "max-window reached: " +
+                             std::to_string(options_.max_window_ns / kNsPerMs) + " ms"
+                       : "max-records reached: " + std::to_string(options_.max_records));
     (void)gate_->Stop(core::Ended::kLimit, /*at_once=*/true, HostClock::Ticks());
     return;
   }
@@ -292,11 +296,10 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
     builder.AddNote(closing.cycle, note.code, note.text);
   }
   builder.AddCycleReport(drain::EncodeCycleReport(report));
-  builder.AddCycleEvent(closing.cycle, kClosedEvent, HostClock::NowNs(), limit_reason_);
+  builder.AddCycleEvent(closing.cycle, kClosedEvent, HostClock::NowNs(), closing.limit);
   drainer_->Flush(now_ns);
   closing_.pop_front();
   ++cycles_closed_;
-  limit_reason_.clear();
   if (closing_.empty()) gate_->SetTailPending(false);
 }
 

@@ -55,6 +55,8 @@ class PhaseController {
   uint64_t RunOnce(uint64_t now_ns);
   // The application is leaving: tails are given this long instead of the grace time.
   void SetGrace(uint64_t grace_ns) { grace_ns_ = grace_ns; }
+  // The cap that the next end by kLimit is for.
+  void NameLimit(std::string reason) { limit_reason_ = std::move(reason); }
 
   [[nodiscard]] bool IsRecording() const { return recording_ || !closing_.empty(); }
   [[nodiscard]] bool IsArmed() const { return backend_->IsArmed(); }
@@ -74,6 +76,7 @@ class PhaseController {
     uint64_t next_flush_ns;
     uint64_t flush_pause_ns;
     bool is_fresh;            // no drain round since the window's end
+    std::string limit;        // the cap that ended it, "" none
   };
 
   void BeginCycle(uint32_t cycle);

@@ -35,6 +35,7 @@ enum class FrameType : uint8_t {
   kThrottle = 6,        // collector -> agent
   kControlRequest = 7,  // command line -> agent, control.proto
   kControlAnswer = 8,   // agent -> command line
+  kTargetEnded = 9,     // `stepagent run` -> collector, session.proto
 };
 
 struct FrameHeader {

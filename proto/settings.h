@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,13 @@ struct SettingSpec {
   const char* help;      // one sentence
   bool repeatable;       // --label may be given several times
 };
+// A variable of ours that is no setting.
+struct VariableSpec {
+  const char* name;
+  const char* shown;    // appended to the name in the documentation, "=1"
+  const char* meaning;  // one sentence, as Markdown
+};
+[[nodiscard]] std::span<const VariableSpec> OtherVariables();
 // In the order of the contract's table.
 [[nodiscard]] const std::vector<SettingSpec>& AllSettings();
 
@@ -94,6 +102,8 @@ struct SettingError {
 //   STEPAGENT_RUN_MODE   "whole": record from the first CUDA or NVTX use to the end
 inline constexpr const char* kRunVariable = "STEPAGENT_RUN";
 inline constexpr const char* kRunModeVariable = "STEPAGENT_RUN_MODE";
+//   STEPAGENT_RUN_LAUNCHER  the pid of `stepagent run`: who learns how its child ends
+inline constexpr const char* kRunLauncherVariable = "STEPAGENT_RUN_LAUNCHER";
 inline constexpr const char* kDisableVariable = "STEPAGENT_DISABLE";
 
 // The defaults of the table.
@@ -129,6 +139,8 @@ bool ApplyDefaultSchedule(Settings* settings);
 [[nodiscard]] std::optional<uint64_t> ParseCount(std::string_view text);
 // "USR2", "SIGUSR2", "RTMIN+10", "12", "none" (0).
 [[nodiscard]] std::optional<int> ParseSignal(std::string_view text);
+// "USR2", "RTMIN+10", "SEGV"; the number where there is no name, "none" for 0.
+[[nodiscard]] std::string SignalText(int number);
 [[nodiscard]] std::optional<ScheduleSetting> ParseSchedule(std::string_view text, std::string* why);
 [[nodiscard]] std::optional<StepSetting> ParseStep(std::string_view text, std::string* why);
 [[nodiscard]] const char* ActivityText(uint32_t activity);

@@ -115,7 +115,9 @@ constexpr SignalName kSignalNames[] = {
     {"CONT", SIGCONT}, {"TSTP", SIGTSTP},     {"TTIN", SIGTTIN}, {"TTOU", SIGTTOU},
     {"URG", SIGURG},   {"XCPU", SIGXCPU},     {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM},
     {"PROF", SIGPROF}, {"WINCH", SIGWINCH},   {"IO", SIGIO},     {"POLL", SIGPOLL},
-    {"PWR", SIGPWR},   {"STKFLT", SIGSTKFLT}, {"KILL", SIGKILL}, {"STOP", SIGSTOP}};
+    {"PWR", SIGPWR},   {"STKFLT", SIGSTKFLT}, {"KILL", SIGKILL}, {"STOP", SIGSTOP},
+    {"ABRT", SIGABRT}, {"BUS", SIGBUS},       {"CHLD", SIGCHLD}, {"FPE", SIGFPE},
+    {"ILL", SIGILL},   {"SEGV", SIGSEGV},     {"SYS", SIGSYS},   {"TRAP", SIGTRAP}};
 
 std::optional<int> RealtimeSignal(std::string_view name) {
   const bool from_end = name.starts_with("RTMAX");

@@ -47,7 +47,6 @@ bool Fail(std::string* why, std::string text);
 [[nodiscard]] std::string ActivitiesText(uint32_t bits);
 [[nodiscard]] std::string LabelsText(const Settings& settings);
 [[nodiscard]] std::string RanksText(const Settings& settings);
-[[nodiscard]] std::string SignalText(int number);
 [[nodiscard]] std::string LogText(const Settings& settings);
 [[nodiscard]] std::string DurationText(uint64_t ns);
 [[nodiscard]] std::string CountText(uint64_t count);  // 50M

@@ -90,7 +90,7 @@ namespace stepagent::drain::wire {
     X(has_cuda_visible_devices, 15) X(clock, 16) X(schedule, 17) X(step_source, 18) \
     X(step_extent, 19) X(settings, 20) X(labels, 21) X(out, 22) X(run_dir, 23) X(formats, 24) \
     X(redact, 25) X(activities, 26) X(require, 27) X(process_start_ticks, 28) \
-    X(rank_conflicts, 29) X(max_traces, 30) X(max_bytes, 31)
+    X(rank_conflicts, 29) X(max_traces, 30) X(max_bytes, 31) X(launcher_watches, 32)
 #define STEPAGENT_FIELDS_ClockInfo(X) X(host, 1) X(base_unix_ns, 2) X(base_mono_ns, 3)
 #define STEPAGENT_FIELDS_Schedule(X) X(skip_first, 1) X(wait, 2) X(warmup, 3) X(active, 4) \
     X(repeat, 5) X(skip_first_wait, 6)

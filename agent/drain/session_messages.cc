@@ -198,6 +198,7 @@ std::string EncodeHello(const HelloData& data) {
   PutList(&hello, rank_conflicts, data.rank_conflicts);
   PutUint(&hello, max_traces, data.max_traces);
   PutUint(&hello, max_bytes, data.max_bytes);
+  PutBool(&hello, launcher_watches, data.launcher_watches);
   return bytes;
 }
 

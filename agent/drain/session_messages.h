@@ -47,6 +47,7 @@ struct HelloData {
   uint64_t process_start_ticks = 0;
   std::vector<std::string> rank_conflicts;
   uint64_t max_traces = 0, max_bytes = 0;
+  bool launcher_watches = false;
 };
 // Offers the protocols of proto/frame.h.
 [[nodiscard]] std::string EncodeHello(const HelloData& hello);

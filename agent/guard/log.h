@@ -3,8 +3,10 @@
 //
 // Purpose: one write(2) per line to stderr (or to the file --log names), never to anything else.
 // Thread rule: any thread of ours; not on a hot path, not in a signal handler, not on stepagent-io.
-// Failure rule: silent. stderr is written only while descriptor 2 still has the device and inode it
-// had when the process started (stub/stub_stderr.c): after a close and an open our line would land in the application's file.
+// Failure rule: silent, but for one line when the file cannot be written; stderr then stands in for
+// it. stderr is written only while descriptor 2 still has the device and inode it
+// had when the process started (stub/stub_stderr.c): after a close and an open our line would land
+// in the application's file.
 #include <cstdint>
 #include <string_view>
 

@@ -97,6 +97,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
   KinetoCycle& rows() { return rows_; }
   [[nodiscard]] bool saw_events() const { return saw_events_; }
+  [[nodiscard]] bool has_rows() const { return has_rows_; }
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
@@ -112,7 +113,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   std::string error_;
   int depth_ = 0, events_depth_ = 0;
   size_t triple_ = 0;
-  bool in_events_ = false, saw_events_ = false;
+  bool in_events_ = false, saw_events_ = false, has_rows_ = false;
 };
 
 bool Handler::Number(int64_t value, int64_t as_ns) {
@@ -212,7 +213,10 @@ bool Handler::key(string_t& v) {
 
 bool Handler::start_object(size_t) {
   ++depth_;
-  if (in_events_ && depth_ == events_depth_ + 1) event_ = KinetoEvent();
+  if (in_events_ && depth_ == events_depth_ + 1) {
+    event_ = KinetoEvent();
+    has_rows_ = true;
+  }
   if (!in_events_ && depth_ == 3 && top_key_ == "deviceProperties") {
     rows_.cycle().devices.emplace_back();
   }
@@ -262,6 +266,10 @@ KinetoReadResult ReadKinetoFile(const std::string& path) {
   if (!handler.saw_events()) {
     result.error =
         path + ": no traceEvents" + (handler.error().empty() ? "" : " (" + handler.error() + ")");
+    return result;
+  }
+  if (whole && !handler.has_rows()) {
+    result.error = path + ": holds no trace: its list of events is empty";
     return result;
   }
   if (input.is_damaged()) result.problems.push_back(path + ": the gzip stream is damaged");

@@ -12,19 +12,25 @@ struct Entry {
   uint64_t count = 0, cut = 0;
   int64_t total_ns = 0, self_ns = 0, launch_ns = 0, wait_ns = 0;
   uint64_t calls = 0;
+  uint64_t level = UINT64_MAX;  // ranges of its thread around it, the fewest of any
   RunningUnion device;
 };
 using Key = std::pair<std::string_view, std::string_view>;  // name, domain
 
 int64_t Length(model::TimeNs begin, model::TimeNs end) { return end > begin ? end - begin : 0; }
 
-// Time of each range that none of its direct children on the same thread covers. Start/end ranges
-// have no place on the thread's stack: they neither own nor are children.
-std::vector<int64_t> SelfTimes(const model::Cycle& cycle) {
-  std::vector<int64_t> self(cycle.ranges.size());
+// Where a range stands among those of its thread, whatever their domains.
+struct Place {
+  int64_t self_ns = 0;  // that none of its direct children covers
+  uint64_t level = 0;   // ranges around it; 0: outermost
+};
+
+// Start/end ranges have no place on the thread's stack: they neither own nor are children.
+std::vector<Place> PlacesOf(const model::Cycle& cycle) {
+  std::vector<Place> places(cycle.ranges.size());
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < cycle.ranges.size(); ++i) {
-    self[i] = Length(cycle.ranges[i].begin_ns, cycle.ranges[i].end_ns);
+    places[i].self_ns = Length(cycle.ranges[i].begin_ns, cycle.ranges[i].end_ns);
     if (!cycle.ranges[i].is_start_end) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
@@ -42,17 +48,18 @@ std::vector<int64_t> SelfTimes(const model::Cycle& cycle) {
     }
     if (!stack.empty()) {
       const model::TimeNs end = std::min(range.end_ns, cycle.ranges[stack.back()].end_ns);
-      self[stack.back()] -= Length(range.begin_ns, end);
+      places[stack.back()].self_ns -= Length(range.begin_ns, end);
     }
+    places[i].level = stack.size();
     stack.push_back(i);
   }
-  return self;
+  return places;
 }
 
 class RangeEntries {
  public:
   explicit RangeEntries(const model::Cycle& cycle) : cycle_(cycle), of_range_(cycle.ranges.size()) {
-    const std::vector<int64_t> self = SelfTimes(cycle);
+    const std::vector<Place> places = PlacesOf(cycle);
     for (size_t i = 0; i < cycle.ranges.size(); ++i) {
       const model::Range& range = cycle.ranges[i];
       Entry& entry = entries_[{cycle.Text(range.name), cycle.Text(range.domain)}];
@@ -60,7 +67,8 @@ class RangeEntries {
       ++entry.count;
       entry.cut += range.cut_at_begin || range.cut_at_end;
       entry.total_ns += Length(range.begin_ns, range.end_ns);
-      entry.self_ns += self[i];
+      entry.self_ns += places[i].self_ns;
+      entry.level = std::min(entry.level, places[i].level);
     }
   }
 
@@ -115,7 +123,8 @@ Json RangeTable(const model::Cycle& cycle, const DeviceWork& work, const RangeWo
                     {"other_ns", host(e.total_ns - e.launch_ns - e.wait_ns)},
                     {"device_ns", device(e.device.total_ns())},
                     {"calls", host(static_cast<int64_t>(e.calls))},
-                    {"cut", e.cut}});
+                    {"cut", e.cut},
+                    {"level", e.level}});
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
     return a.at("total_ns").get<int64_t>() > b.at("total_ns").get<int64_t>();

@@ -53,16 +53,16 @@ Json IdleEvidence(const ReadingContext& c, const IdleRange& q) {
   if (q.longest == nullptr) return Json::object();
   const std::string name = Fit(q.name, 60);
   const model::Range& longest = *q.longest;
-  return {{"text",
-           fmt::format("{} of {} in {} ranges `{}` without device work; longest {} in {}",
-                       Duration(q.idle_ns), Duration(q.total_ns), Count(q.count), name,
-                       Duration(std::max<int64_t>(q.longest_ns, 0)), StepWord(c, longest.step))},
-          {"range", writers::ValidUtf8(q.name)},
-          {"idle_ns", q.idle_ns},
-          {"window_ns", c.window_ns},
-          {"longest_at_ns", longest.begin_ns},
-          {"where",
-           Where(c, longest.step, longest.begin_ns, longest.end_ns, ThreadRow(c, longest.thread))}};
+  return {
+      {"text", fmt::format("{} of {} in {} ranges `{}` without device work; longest {} {}",
+                           Duration(q.idle_ns), Duration(q.total_ns), Count(q.count), name,
+                           Duration(std::max<int64_t>(q.longest_ns, 0)), InStep(c, longest.step))},
+      {"range", writers::ValidUtf8(q.name)},
+      {"idle_ns", q.idle_ns},
+      {"window_ns", c.window_ns},
+      {"longest_at_ns", longest.begin_ns},
+      {"where",
+       Where(c, longest.step, longest.begin_ns, longest.end_ns, ThreadRow(c, longest.thread))}};
 }
 
 // Where the longest kernel of a kind ran.
@@ -100,10 +100,9 @@ std::optional<Reading> IdleInRange(const ReadingContext& c) {
       "interpreter lock, logging or a lock look like this too.",
       name);
   r.next_check = fmt::format(
-      "Run one window with the result of `{}` kept from an earlier step: if the idle time stays, "
-      "the "
-      "cause is elsewhere.",
-      name);
+      "Run one window with the result of `{}` kept from {}: if the idle time stays, the cause is "
+      "elsewhere.",
+      name, WithSteps(c, "an earlier step", "before"));
   return r;
 }
 
@@ -130,9 +129,10 @@ std::optional<Reading> IdleDevice(const ReadingContext& c) {
       "The host had nothing queued: it computed, waited or was held up elsewhere. Which of these, "
       "the "
       "ranges do not tell; work of other processes on the device is not seen either.";
-  r.next_check =
-      "Put ranges around the parts of the step that launch little, and look at the longest "
-      "gap in the trace.";
+  r.next_check = fmt::format(
+      "Put ranges around the parts of the {} that launch little, and look at the longest gap in "
+      "the trace.",
+      WithSteps(c, "step", "program"));
   return r;
 }
 
@@ -158,9 +158,10 @@ std::optional<Reading> ExposedCollectives(const ReadingContext& c) {
   r.hypothesis =
       "A collective's time includes waiting for the slowest rank: a late rank, a slow link "
       "and a large message look alike from one rank.";
-  r.next_check =
-      "Compare the same step on all ranks (report on the run): the rank with the shortest "
-      "collectives is the one the others wait for.";
+  r.next_check = fmt::format(
+      "Compare the same {} on all ranks (report on the run): the rank with the shortest "
+      "collectives is the one the others wait for.",
+      WithSteps(c, "step", "window"));
   return r;
 }
 
@@ -198,13 +199,14 @@ std::optional<Reading> DominantKernel(const ReadingContext& c) {
                 {"where", LongestKernel(c, [&](const model::Kernel& k) {
                    return k.shape < is_it.size() && is_it[k.shape];
                  })}};
-  r.hypothesis =
-      "The step's time follows this kernel. It may be doing the step's real work at full speed, or "
-      "wait inside "
-      "for memory or for another device: its duration alone does not tell.";
-  r.next_check =
-      "Profile this kernel alone with a kernel profiler, or halve its input and see whether the "
-      "step follows.";
+  r.hypothesis = fmt::format(
+      "The {} time follows this kernel. It may be doing the {} real work at full speed, or wait "
+      "inside for memory or for another device: its duration alone does not tell.",
+      WithSteps(c, "step's", "window's"), WithSteps(c, "step's", "program's"));
+  r.next_check = fmt::format(
+      "Profile this kernel alone with a kernel profiler, or halve its input and see whether the {} "
+      "follows.",
+      WithSteps(c, "step", "rate of requests"));
   return r;
 }
 

@@ -109,6 +109,14 @@ using Rule = std::optional<Reading> (*)(const ReadingContext&);
 // What rules share.
 [[nodiscard]] std::vector<Gap> FindGaps(const ReadingContext& c);
 [[nodiscard]] std::string DeviceWord(const ReadingContext& c);
+// Nothing said what a step is (a server, a window by signal): then no word of ours speaks of one.
+[[nodiscard]] inline bool HasSteps(const ReadingContext& c) { return !c.cycle.steps.empty(); }
+[[nodiscard]] inline const char* WithSteps(const ReadingContext& c, const char* with,
+                                           const char* without) {
+  return HasSteps(c) ? with : without;
+}
+// "in step 3", "between steps"; "in the window" where there are none.
+[[nodiscard]] std::string InStep(const ReadingContext& c, int32_t step);
 [[nodiscard]] std::string StepWord(const ReadingContext& c, int32_t step);
 [[nodiscard]] std::string ThreadRow(const ReadingContext& c, uint32_t thread);
 [[nodiscard]] std::string LaneRow(const ReadingContext& c, uint32_t lane);

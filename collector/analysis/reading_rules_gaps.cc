@@ -129,12 +129,14 @@ std::optional<Reading> SmallLaunches(const ReadingContext& c) {
   Reading r{
       double(idle) / double(std::max<int64_t>(span, 1)), "many_small_launches", {}, {}, {}, {}};
   r.observation =
-      fmt::format("{} kernels a step with a median of {}, and the device idle for {} of its span.",
-                  Count(lengths.size() / steps), Duration(median), Percent(r.share));
+      fmt::format("{} kernels {} with a median of {}, and the device idle for {} of its span.",
+                  Count(lengths.size() / steps), WithSteps(c, "a step", "in the window"),
+                  Duration(median), Percent(r.share));
   r.evidence = {
       {"text",
-       fmt::format("{} kernels in {} steps; {} launch calls of {} on average; device idle {} of {}",
-                   Count(lengths.size()), steps, Count(launches),
+       fmt::format("{} kernels in {}; {} launch calls of {} on average; device idle {} of {}",
+                   Count(lengths.size()),
+                   HasSteps(c) ? fmt::format("{} steps", steps) : "the window", Count(launches),
                    Duration(launches == 0 ? 0 : launch_ns / static_cast<int64_t>(launches)),
                    Duration(idle), Duration(span))},
       {"kernels", lengths.size()},
@@ -147,8 +149,11 @@ std::optional<Reading> SmallLaunches(const ReadingContext& c) {
       "tracer's own "
       "cost a launch (see cost), look like this too.";
   r.next_check =
-      "Record the same steps from a CUDA graph, or with operations fused, and compare the step's "
-      "median.";
+      WithSteps(c,
+                "Record the same steps from a CUDA graph, or with operations fused, and compare "
+                "the step's median.",
+                "Record the same work from a CUDA graph, or with operations fused, and compare how "
+                "much of it a window holds.");
   return r;
 }
 
@@ -199,27 +204,31 @@ std::optional<Reading> Drains(const ReadingContext& c) {
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   const std::string name = Fit(most->first, 40), device = DeviceWord(c);
   Reading r{share, "waits_drain_the_queue", {}, {}, {}, {}};
-  r.observation = fmt::format(
-      "{:.1f} waits a step end with nothing queued on {}; it then idles for {} of the window.",
-      double(d.count) / steps, device, Percent(share));
-  r.evidence = {
-      {"text",
-       fmt::format("{} waits, most in {}; {} idle after them, the longest {} in {}", Count(d.count),
-                   name, Duration(d.gap_ns), Duration(d.longest_ns), StepWord(c, d.longest->step))},
-      {"call", writers::ValidUtf8(most->first)},
-      {"waits", d.count},
-      {"idle_ns", d.gap_ns},
-      {"longest_at_ns", d.longest->end_ns},
-      {"where", Where(c, d.longest->step, d.longest->begin_ns, d.longest_end_ns,
-                      ThreadRow(c, d.longest->thread))}};
+  r.observation =
+      fmt::format("{} end with nothing queued on {}; it then idles for {} of the window.",
+                  HasSteps(c) ? fmt::format("{:.1f} waits a step", double(d.count) / steps)
+                              : fmt::format("{} waits in the window", Count(d.count)),
+                  device, Percent(share));
+  r.evidence = {{"text", fmt::format("{} waits, most in {}; {} idle after them, the longest {} {}",
+                                     Count(d.count), name, Duration(d.gap_ns),
+                                     Duration(d.longest_ns), InStep(c, d.longest->step))},
+                {"call", writers::ValidUtf8(most->first)},
+                {"waits", d.count},
+                {"idle_ns", d.gap_ns},
+                {"longest_at_ns", d.longest->end_ns},
+                {"where", Where(c, d.longest->step, d.longest->begin_ns, d.longest_end_ns,
+                                ThreadRow(c, d.longest->thread))}};
   r.hypothesis =
       "The waits keep the host from queueing work ahead. They may be needed (a value read back, a "
       "buffer "
       "reused), and slow host work after them looks the same.";
   r.next_check = fmt::format(
-      "Find who calls {} inside the step (a value copied back, a print, a timer) and move one "
-      "of them to the step's end.",
-      name);
+      "Find who calls {} {}.", name,
+      WithSteps(c,
+                "inside the step (a value copied back, a print, a timer) and move one of them to "
+                "the step's end",
+                "(a value copied back, a print, a timer) and move one of them behind the launches "
+                "that follow it"));
   return r;
 }
 
@@ -271,9 +280,9 @@ std::optional<Reading> LaunchBoundStretches(const ReadingContext& c) {
       "window is idle there.",
       Count(stretches.size()), device, Percent(share));
   r.evidence = {{"text", fmt::format("{} launches in a row or more each; {} idle in all, the "
-                                     "longest stretch {} launches and {} idle in {}",
+                                     "longest stretch {} launches and {} idle {}",
                                      At(kStretchLaunches), Duration(idle), Count(longest.launches),
-                                     Duration(longest.idle_ns), StepWord(c, longest.step))},
+                                     Duration(longest.idle_ns), InStep(c, longest.step))},
                 {"stretches", stretches.size()},
                 {"launches", launches},
                 {"idle_ns", idle},
@@ -281,9 +290,8 @@ std::optional<Reading> LaunchBoundStretches(const ReadingContext& c) {
   r.hypothesis =
       "The host launches slower than the device works there. A busy core, the interpreter, or a "
       "tracer's own cost a launch look like this too.";
-  r.next_check =
-      "Launch the stretch from a CUDA graph, or fuse its operations, and compare the step's "
-      "median.";
+  r.next_check = std::string("Launch the stretch from a CUDA graph, or fuse its operations, and ") +
+                 WithSteps(c, "compare the step's median.", "record the same window again.");
   return r;
 }
 

@@ -52,10 +52,10 @@ std::optional<Reading> AllocationsInSteps(const ReadingContext& c) {
   r.observation = fmt::format(
       "{:.1f} calls a step allocate or free memory; they take {} of the window on the host.",
       double(a.count) / steps, Percent(share));
-  r.evidence = {{"text", fmt::format("{} in {} steps; {} in all, the longest {} in {}", names,
+  r.evidence = {{"text", fmt::format("{} in {} steps; {} in all, the longest {} {}", names,
                                      c.cycle.steps.size(), Duration(a.total_ns),
                                      Duration(a.longest->end_ns - a.longest->begin_ns),
-                                     StepWord(c, a.longest->step))},
+                                     InStep(c, a.longest->step))},
                 {"calls", a.count},
                 {"total_ns", a.total_ns},
                 {"where", Where(c, a.longest->step, a.longest->begin_ns, a.longest->end_ns,

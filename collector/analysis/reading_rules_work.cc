@@ -47,9 +47,10 @@ std::optional<Reading> PageableCopies(const ReadingContext& c) {
       "Such copies are staged by the driver and hold the caller; page-locked memory would let them "
       "run beside "
       "other work. If nothing else waits for them, nothing is lost.";
-  r.next_check =
+  r.next_check = fmt::format(
       "Allocate the host side of the largest of these copies page-locked and compare its bandwidth "
-      "and the step.";
+      "and the {}.",
+      WithSteps(c, "step", "window"));
   return r;
 }
 

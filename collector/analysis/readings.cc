@@ -132,6 +132,12 @@ std::string StepWord(const ReadingContext& c, int32_t step) {
   return fmt::format("step {}", c.cycle.steps[static_cast<size_t>(step)].index);
 }
 
+std::string InStep(const ReadingContext& c, int32_t step) {
+  if (!HasSteps(c)) return "in the window";
+  const std::string word = StepWord(c, step);
+  return word.starts_with("step ") ? "in " + word : word;
+}
+
 std::string ThreadRow(const ReadingContext& c, uint32_t thread) {
   if (thread >= c.cycle.threads.size()) return "host";
   const model::Thread& t = c.cycle.threads[thread];

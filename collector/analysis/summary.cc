@@ -3,6 +3,7 @@
 #include "collector/analysis/cost.h"
 #include "collector/analysis/readings.h"
 #include "collector/analysis/tables.h"
+#include "collector/writers/json_parts.h"
 #include "collector/writers/json_text.h"
 #include "collector/writers/output_file.h"
 
@@ -10,35 +11,21 @@ namespace stepagent::analysis {
 namespace {
 
 using model::Activity;
+using writers::TextOrNull;
 using writers::ValidUtf8;
-
-Json TextOrNull(std::string_view text) {
-  return text.empty() ? Json(nullptr) : Json(ValidUtf8(text));
-}
-Json VersionOrNull(uint32_t version) { return version == 0 ? Json(nullptr) : Json(version); }
-Json KnownId(int32_t id) { return id < 0 ? Json(nullptr) : Json(id); }
+using writers::VersionOrNull;
 
 Json Session(const model::SessionInfo& s) {
-  Json labels = Json::object();
-  for (const auto& [key, value] : s.labels) labels[ValidUtf8(key)] = ValidUtf8(value);
   Json settings = Json::object();  // in force, as the flags are named
   for (const auto& [key, value] : s.settings) settings[ValidUtf8(key)] = ValidUtf8(value);
-  return {{"id", ValidUtf8(s.id)},
-          {"run", ValidUtf8(s.run)},
-          {"host", ValidUtf8(s.host)},
-          {"pid", s.pid},
-          {"exe", ValidUtf8(s.exe)},
-          {"title", ValidUtf8(s.title)},
-          {"rank", KnownId(s.rank)},
-          {"rank_source", ValidUtf8(s.rank_source)},
-          {"world_size", KnownId(s.world_size)},
-          {"step_source", TextOrNull(s.step_source)},
-          {"step_extent", TextOrNull(s.step_extent)},
-          {"agent_version", TextOrNull(s.agent_version)},
-          {"cuda_visible_devices",
-           s.cuda_visible_devices ? Json(ValidUtf8(*s.cuda_visible_devices)) : Json(nullptr)},
-          {"settings", settings},
-          {"labels", labels}};
+  Json out = writers::SessionHead(s);
+  out.update({{"step_source", TextOrNull(s.step_source)},
+              {"step_extent", TextOrNull(s.step_extent)},
+              {"agent_version", TextOrNull(s.agent_version)},
+              {"cuda_visible_devices", writers::VisibleDevicesJson(s)},
+              {"settings", settings},
+              {"labels", writers::LabelsJson(s)}});
+  return out;
 }
 
 Json Window(const model::Cycle& c) {
@@ -128,14 +115,6 @@ Json Losses(const model::Cycle& cycle) {
   return out;
 }
 
-Json Notes(const model::Cycle& cycle) {
-  Json out = Json::array();
-  for (const model::Note& note : cycle.notes) {
-    out.push_back({{"code", ValidUtf8(note.code)}, {"text", ValidUtf8(note.text)}});
-  }
-  return out;
-}
-
 void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   using enum Activity;
   const RangeWork ranges(cycle);
@@ -168,11 +147,7 @@ Json Summarize(const model::Cycle& cycle) {
   const DeviceWork work(cycle);
   Json out = {{"schema", "stepagent.summary/1"},
               {"session", Session(cycle.session)},
-              {"cycle",
-               {{"index", cycle.index},
-                {"complete", cycle.complete},
-                {"ended", cycle.ended},
-                {"reason", TextOrNull(cycle.reason)}}},
+              {"cycle", writers::CycleHead(cycle)},
               {"gpu",
                {{"status", cycle.gpu.status},
                 {"reason", TextOrNull(cycle.gpu.reason)},
@@ -186,7 +161,7 @@ Json Summarize(const model::Cycle& cycle) {
   out["examples_per_second"] = ExamplesPerSecond(cycle, out.at("steps"));
   AddTables(cycle, work, out);
   out["losses"] = Losses(cycle);
-  out["notes"] = Notes(cycle);
+  out["notes"] = writers::NotesJson(cycle);
   return out;
 }
 

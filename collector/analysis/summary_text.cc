@@ -77,9 +77,10 @@ std::string StepsLine(const Json& s) {
   const Json& steps = s.at("steps");
   const auto count = steps.at("count").get<uint64_t>(),
              counted = steps.at("counted").get<uint64_t>();
-  std::string out = Line("window", Time(s.at("window").at("dur_ns")) + " of host time, " +
-                                       Count(count) + (count == 1 ? " step" : " steps"));
-  if (count == 0) return out + Line("steps", "none");
+  const std::string window = Time(s.at("window").at("dur_ns")) + " of host time";
+  if (count == 0) return Line("window", window) + Line("steps", "none");
+  std::string out =
+      Line("window", window + ", " + Count(count) + (count == 1 ? " step" : " steps"));
   std::string text = fmt::format("median {}, {} to {} (n={})", Time(steps.at("median_ns")),
                                  Time(steps.at("min_ns")), Time(steps.at("max_ns")), counted);
   if (counted == 0) text = "no whole step to take a median of";
@@ -129,10 +130,13 @@ std::string RatioText(const Json& ratio) {
 
 std::string CostLines(const Json& s) {
   const Json& cost = s.at("cost");
-  std::string out =
-      Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
-                       GroupText(cost.at("active")) + ", after " + GroupText(cost.at("after")));
-  if (cost.contains("ratio")) out += Line("", RatioText(cost.at("ratio")));
+  const bool has_steps = s.at("steps").at("count") != 0;
+  std::string out;
+  if (has_steps) {
+    out = Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
+                           GroupText(cost.at("active")) + ", after " + GroupText(cost.at("after")));
+    if (cost.contains("ratio")) out += Line("", RatioText(cost.at("ratio")));
+  }
   std::string own = "callbacks not measured";
   if (cost.at("callback_ns").is_number() && cost.at("callbacks").is_number()) {
     own = fmt::format("{} in {} callbacks of ours, all threads", Time(cost.at("callback_ns")),
@@ -142,9 +146,11 @@ std::string CostLines(const Json& s) {
   const Json per_step = cost.value("bytes_per_step", Json());
   own +=
       "; memory " + (host.is_number() ? Bytes(host.get<uint64_t>()) : std::string("not measured"));
-  own += "; " + (per_step.is_number() ? Bytes(per_step.get<uint64_t>()) + " a step on disk"
-                                      : std::string("bytes a step not measured"));
-  return out + Line("", own);
+  if (has_steps) {
+    own += "; " + (per_step.is_number() ? Bytes(per_step.get<uint64_t>()) + " a step on disk"
+                                        : std::string("bytes a step not measured"));
+  }
+  return out + Line(has_steps ? "" : "cost", own);
 }
 
 std::string LaunchLine(const Json& s) {

@@ -12,6 +12,13 @@ int FailUsage(const std::string& line) {
   return kUsageError;
 }
 
+std::string CheckRows(const std::string& value) {
+  const bool is_whole = !value.empty() && value.size() < 10 &&
+                        value.find_first_not_of("0123456789") == std::string::npos;
+  // The option's name is put before it.
+  return is_whole ? "" : "'" + value + "': allowed: a whole number; 0 shows all";
+}
+
 std::optional<int> ParseArguments(CLI::App* app, std::vector<std::string> words) {
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {

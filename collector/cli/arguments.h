@@ -19,5 +19,7 @@ inline constexpr int kUsageError = 2;
 // nullopt: parsed, go on; else the status to exit with (help: 0).
 [[nodiscard]] std::optional<int> ParseArguments(CLI::App* app, std::vector<std::string> words);
 int FailUsage(const std::string& line);
+// Check of --top: "" or why the value is none.
+[[nodiscard]] std::string CheckRows(const std::string& value);
 
 }  // namespace stepagent::cli

@@ -145,18 +145,6 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
   return TakeCaptureOptions(taken, command);
 }
 
-const char* VerdictText(const Answer& answer) {
-  if (!answer.message) return "no answer";
-  switch (answer.message->verdict()) {
-    case v1::ControlAnswer::OK:
-      return "ok";
-    case v1::ControlAnswer::BUSY:
-      return "busy";
-    default:
-      return "refused";
-  }
-}
-
 ordered_json AnswerJson(const Answer& answer) {
   ordered_json row{{"pid", answer.agent.pid},
                    {"session", answer.agent.session},
@@ -205,10 +193,7 @@ int PrintAnswers(const Command& command, const std::vector<Answer>& answers) {
       continue;
     }
     std::string line = StatusLine(answer);
-    if (command.verb != "status" && answer.message) {
-      const std::string reason = answer.message->reason();
-      line += std::string("  ") + VerdictText(answer) + (reason.empty() ? "" : ": " + reason);
-    }
+    if (command.verb != "status" && answer.message) line += "  " + VerdictLine(answer);
     std::printf("%s\n", line.c_str());
   }
   if (command.as_json) std::printf("%s\n", JsonText(rows).c_str());
@@ -251,6 +236,10 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
     if (command.as_json) std::printf("[]\n");
     return 1;
   }
+  // Nobody named it: which process the command acts on is said at once.
+  if (command.targets.IsBare() && verb != "status")
+    std::fprintf(stderr, "stepagent: %s: the one process that answers: %s\n", verb.c_str(),
+                 StatusLine(targets.matched.front()).c_str());
   CommonStart start = Send(command, targets.matched);
   if (!start.error.empty()) std::fprintf(stderr, "stepagent: start: %s\n", start.error.c_str());
   if (start.error.empty() && start.at_step)

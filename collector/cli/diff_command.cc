@@ -63,7 +63,9 @@ int DiffMain(int argc, char** argv) {
   bool as_json = false;
   app.add_option("A", a, "the one to compare with")->required();
   app.add_option("B", b, "the other")->required();
-  app.add_option("--top", top, "Rows a table; 0 shows all")->capture_default_str();
+  app.add_option("--top", top, "Rows a table; 0 shows all")
+      ->capture_default_str()
+      ->check(CheckRows);
   app.add_flag("--json", as_json, "All rows, for scripts");
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::optional<int> status = ParseArguments(&app, words)) return *status;

@@ -39,7 +39,5 @@ struct Ground {
 [[nodiscard]] Ground SurveyGround(const launch::SettingArgs& taken, char* const* environment);
 // Everything that can be told without starting a program.
 [[nodiscard]] Checks CheckGround(const Ground& ground);
-// The nearest folder at or above `path` that exists.
-[[nodiscard]] std::string ExistingFolder(const std::string& path);
 
 }  // namespace stepagent::cli

@@ -9,11 +9,13 @@
 #include "collector/cli/doctor_device.h"
 #include "collector/launch/session_files.h"
 #include "collector/launch/setting_args.h"
+#include "proto/shell_word.h"
 
 namespace stepagent::cli {
 namespace {
 
 using launch::Member;
+using launch::SeenRange;
 using launch::TextMember;
 using nlohmann::json;
 using State = Check::State;
@@ -198,11 +200,7 @@ bool MatchesStep(const SeenRange& range, const proto::StepSetting& step) {
 }
 
 std::string StepOf(const SeenRange& range) {
-  proto::StepSetting step;
-  step.kind = proto::StepSetting::Kind::kNvtx;
-  step.name = range.name;
-  step.domain = range.domain;
-  return launch::ShellWord(step.Text());
+  return proto::ShellWord(launch::StepValue(range));
 }
 
 std::string RangeText(const SeenRange& range) {
@@ -213,7 +211,8 @@ std::string RangeText(const SeenRange& range) {
 }
 
 Check RangesOf(const Trial& trial) {
-  Check check{"ranges", State::kOk, "", "a step is one of them: a --step value", ""};
+  Check check{"ranges", State::kOk, "", "a step is one of them (a --step value), the likeliest first",
+              ""};
   for (size_t i = 0; i < std::min(trial.ranges.size(), kRangesShown); ++i)
     check.found += (i == 0 ? "" : "; ") + RangeText(trial.ranges[i]);
   if (!trial.ranges.empty()) return check;
@@ -318,11 +317,11 @@ Checks CommandFindings(const Ground& ground, const Trial& trial) {
 std::string NextCommand(const Ground& ground, const Trial* trial) {
   std::string line = "stepagent run";
   for (const auto& [name, value] : ground.given)
-    line += " --" + name + " " + launch::ShellWord(value);
+    line += " --" + name + " " + proto::ShellWord(value);
   if (!proto::HasStepSource(ground.settings) && trial != nullptr && !trial->ranges.empty())
     line += " --step " + StepOf(trial->ranges[0]);
   line += " --";
-  for (const std::string& word : ground.command) line += " " + launch::ShellWord(word);
+  for (const std::string& word : ground.command) line += " " + proto::ShellWord(word);
   return ground.command.empty() ? "stepagent doctor -- python train.py" : line;
 }
 

@@ -13,7 +13,9 @@
 
 #include "collector/cli/doctor_check.h"
 #include "collector/launch/library.h"
+#include "collector/launch/out_folder.h"
 #include "collector/launch/program.h"
+#include "proto/shell_word.h"
 
 namespace stepagent::cli {
 namespace {
@@ -28,11 +30,6 @@ constexpr uint64_t kCollectorBytes = uint64_t{256} << 20;
 std::string Parent(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
-}
-
-bool IsFolder(const std::string& path) {
-  struct stat st {};
-  return stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 std::string BytesText(uint64_t bytes) {
@@ -148,8 +145,8 @@ void CheckCollector(const Ground& ground, Checks* checks) {
     if (!address || !Connects(*address, &error)) {
       check.state = State::kFailure;
       check.found = collector + ": " + std::strerror(error);
-      check.type = "stepcollector --socket " + launch::ShellWord(collector) + " --out " +
-                   launch::ShellWord(ground.settings.out) + ", or unset STEPAGENT_COLLECTOR";
+      check.type = "stepcollector --socket " + proto::ShellWord(collector) + " --out " +
+                   proto::ShellWord(ground.settings.out) + ", or unset STEPAGENT_COLLECTOR";
     }
   }
   checks->push_back(check);
@@ -158,7 +155,7 @@ void CheckCollector(const Ground& ground, Checks* checks) {
 void CheckSocket(const Ground& ground, Checks* checks) {
   const std::string folder = proto::SocketFolder(ground.dirs);
   Check check{"socket", State::kOk, "", "`stepagent start` reaches processes by it", ""};
-  const std::string existing = folder.empty() ? "" : ExistingFolder(folder);
+  const std::string existing = folder.empty() ? "" : launch::ExistingFolder(folder);
   const bool is_asked = !ground.dirs.stepagent_runtime_dir.empty();
   if (!folder.empty() && access(existing.c_str(), W_OK | X_OK) == 0) {
     check.found = folder;
@@ -176,29 +173,22 @@ void CheckSocket(const Ground& ground, Checks* checks) {
 
 void CheckOutput(const Ground& ground, Checks* checks) {
   const std::string& out = ground.settings.out;
-  const std::string existing = ExistingFolder(out);
   Check check{"output", State::kOk, out, "every trace goes there", ""};
-  // Made and removed: what root may write, and what a file system refuses, no look can tell.
-  std::string probe = existing + "/.stepagent-doctor-XXXXXX";
-  int error = mkdtemp(probe.data()) == nullptr ? errno : 0;
-  if (error == 0) rmdir(probe.c_str());
-  if (error == 0 && existing == out && !IsFolder(out)) error = ENOTDIR;
-  if (error != 0) {
+  if (const std::string why = launch::WhyNotCreatable(out); !why.empty()) {
     check.state = State::kFailure;
-    check.found = out + ": cannot be created: " + existing + ": " + std::strerror(error);
-    check.type = "--out DIR (STEPAGENT_OUT=DIR) with a folder that user " +
-                 std::to_string(geteuid()) + " can write to";
-  } else if (!IsFolder(out)) {
+    check.found = why;
+    check.type = launch::OutFolderCure();
+  } else if (!launch::IsFolder(out)) {
     check.found += " (will be made)";
   }
   checks->push_back(check);
 }
 
 void CheckDisk(const Ground& ground, Checks* checks) {
-  std::string folder = ExistingFolder(ground.settings.out);
+  std::string folder = launch::ExistingFolder(ground.settings.out);
   struct statvfs space {};
   Check check{"disk", State::kOk, "", "recording stops below 10 % of free space", ""};
-  if (!IsFolder(folder)) folder = Parent(folder);
+  if (!launch::IsFolder(folder)) folder = Parent(folder);
   if (statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) {
     check.state = State::kWarning;
     check.found = folder + ": its free space cannot be told";
@@ -273,13 +263,6 @@ void CheckCommand(const Ground& ground, Checks* checks) {
 }
 
 }  // namespace
-
-std::string ExistingFolder(const std::string& path) {
-  struct stat st {};
-  std::string folder = path;
-  while (folder != "/" && lstat(folder.c_str(), &st) != 0) folder = Parent(folder);
-  return folder;
-}
 
 Ground SurveyGround(const launch::SettingArgs& taken, char* const* environment) {
   Ground ground;

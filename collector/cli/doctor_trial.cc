@@ -12,10 +12,10 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <map>
 
 #include "collector/cli/start_wait.h"
 #include "collector/launch/control_client.h"
+#include "collector/launch/out_folder.h"
 #include "collector/launch/run_plan.h"
 #include "collector/launch/session_wait.h"
 
@@ -87,7 +87,7 @@ class TrialRun {
 
 // Traces of a trial are nobody's: into a folder that is removed, wherever one can be made.
 bool TrialRun::MakeFolder() {
-  const std::string out = ExistingFolder(ground_.settings.out);
+  const std::string out = launch::ExistingFolder(ground_.settings.out);
   for (std::string base :
        {ground_.environment.Get("TMPDIR"), std::string("/tmp"), out, std::string("/dev/shm")}) {
     if (base.empty() || base[0] != '/') continue;
@@ -277,15 +277,25 @@ void TrialRun::EndTree() {
   }
 }
 
-void AddRanges(const json& manifest,
-               std::map<std::pair<std::string, std::string>, SeenRange>* all) {
+// Counts since the process's start, beside what the windows show of nesting and time.
+void AddRanges(const json& manifest, std::vector<launch::SeenRange>* all) {
   for (const json& row : launch::Member(manifest, "ranges_seen")) {
     if (!row.is_object()) continue;
-    SeenRange& range = (*all)[{launch::TextMember(row, "name"), launch::TextMember(row, "domain")}];
-    range.name = launch::TextMember(row, "name");
-    range.domain = launch::TextMember(row, "domain");
+    launch::SeenRange& range =
+        launch::RangeOf(launch::TextMember(row, "name"), launch::TextMember(row, "domain"), all);
     range.count += row.value("count", uint64_t{0});
     range.registered += row.value("registered", uint64_t{0});
+  }
+}
+
+// Of `windows` only what the counts do not tell; ranges that never were among the most frequent
+// ones of their process have the windows' count.
+void AddNesting(std::vector<launch::SeenRange> windows, std::vector<launch::SeenRange>* all) {
+  for (const launch::SeenRange& seen : windows) {
+    launch::SeenRange& range = launch::RangeOf(seen.name, seen.domain, all);
+    range.count = std::max(range.count, seen.count);
+    range.total_ns = seen.total_ns;
+    range.level = seen.level;
   }
 }
 
@@ -303,7 +313,7 @@ void TrialRun::ReadResults() {
   rules.dirs = ground_.dirs;
   rules.is_interrupted = [this] { return IsInterrupted(); };
   const launch::WaitResult result = launch::WaitForSessions(rules);
-  std::map<std::pair<std::string, std::string>, SeenRange> ranges;
+  std::vector<launch::SeenRange> windows;
   for (const launch::SessionEntry& session : result.sessions) {
     // Counts run from the process's start: the last cycle's hold the others'.
     json last;
@@ -312,12 +322,13 @@ void TrialRun::ReadResults() {
       if (manifest.empty()) continue;
       trial_.manifests.push_back(manifest);
       last = std::move(manifest);
+      launch::AddRangesOf(
+          launch::ReadJson(launch::CycleFolder(session, cycle.index) + "/summary.json"), &windows);
     }
-    if (!last.is_null()) AddRanges(last, &ranges);
+    if (!last.is_null()) AddRanges(last, &trial_.ranges);
   }
-  for (auto& [key, range] : ranges) trial_.ranges.push_back(std::move(range));
-  std::stable_sort(trial_.ranges.begin(), trial_.ranges.end(),
-                   [](const SeenRange& a, const SeenRange& b) { return a.count > b.count; });
+  AddNesting(std::move(windows), &trial_.ranges);
+  launch::OrderAsSteps(&trial_.ranges);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "collector/cli/doctor_check.h"
 #include "collector/cli/process_tree.h"
 #include "collector/launch/signal_gate.h"
+#include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
 
 namespace stepagent::cli {
@@ -30,11 +31,6 @@ struct TrialProcess {
   int64_t rank = -1;
 };
 
-struct SeenRange {
-  std::string name, domain;
-  uint64_t count = 0, registered = 0;
-};
-
 struct Trial {
   std::string error;
   bool has_ended = false;  // before the trial was over
@@ -42,7 +38,7 @@ struct Trial {
   std::string output;
   std::vector<TrialProcess> processes;
   std::vector<nlohmann::json> manifests;  // of every cycle, all processes
-  std::vector<SeenRange> ranges;          // of all processes, most frequent first
+  std::vector<launch::SeenRange> ranges;  // of all processes, the likeliest step first
   double seconds = 0;
 };
 

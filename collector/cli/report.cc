@@ -177,7 +177,9 @@ int ReportMain(int argc, char** argv) {
   app.add_option("path", paths, "OUT, a run, a session, a cycle, raw.steps or a Kineto file")
       ->required();
   app.add_option("--html", page, "Write the report of one session or cycle as a page instead");
-  app.add_option("--top", options.top, "Rows a table; 0 shows all")->capture_default_str();
+  app.add_option("--top", options.top, "Rows a table; 0 shows all")
+      ->capture_default_str()
+      ->check(CheckRows);
   app.add_option("--sort", options.sort, "The column to sort by")
       ->check(CLI::IsMember(Strings(analysis::KnownSortKeys())));
   app.add_option("--by", options.by, "Only this table")

@@ -45,18 +45,29 @@ constexpr const char* kTail =
     "## Variables without a flag\n"
     "\n"
     "| variable | meaning |\n"
+    "|---|---|\n";
+
+constexpr const char* kOthers =
+    "\n"
+    "## Variables of others that are read\n"
+    "\n"
+    "| variable | what for |\n"
     "|---|---|\n"
-    "| `STEPAGENT_DISABLE=1` | the library does nothing at all (`0`, `no`, `off`, `false` and "
-    "empty: as if unset) |\n"
-    "| `STEPAGENT_RUNTIME_DIR` | absolute folder of the control sockets; else "
-    "`$XDG_RUNTIME_DIR/stepagent`, else abstract names |\n"
-    "| `STEPAGENT_LIB` | the `libstepagent.so` that `stepagent run` preloads |\n"
-    "| `STEPAGENT_RUN` | id of the run and name of its folder, one for a whole process tree; `run` "
-    "makes one and keeps one that is set |\n"
-    "| `STEPAGENT_REDACT_KEY` | any text: the key of the hashes that `--redact` leaves, to compare "
-    "names of several runs; `run` makes one for each run |\n"
-    "| `STEPAGENT_RUN_MODE` | what `run` tells the library; not to be set by "
-    "hand |\n";
+    "| `RANK` `WORLD_SIZE` `LOCAL_RANK` (torchrun), `OMPI_COMM_WORLD_RANK` "
+    "`OMPI_COMM_WORLD_SIZE` `OMPI_COMM_WORLD_LOCAL_RANK`, `PMI_RANK` `PMI_SIZE` `MPI_LOCALRANKID`, "
+    "`SLURM_PROCID` `SLURM_NTASKS` "
+    "`SLURM_LOCALID` | rank, number of ranks and rank on this host: the first family that is set "
+    "|\n"
+    "| `TORCHELASTIC_RUN_ID` `MASTER_ADDR` `MASTER_PORT`, `SLURM_JOB_ID` `SLURM_STEP_ID`, "
+    "`OMPI_MCA_ess_base_jobid` | which processes are one run |\n"
+    "| `CUDA_VISIBLE_DEVICES` | recorded; numbers ranks that nobody set by device |\n"
+    "| `CUDA_INJECTION64_PATH` `NVTX_INJECTION64_PATH` `LD_PRELOAD` | how the library comes into a "
+    "process; taken ones are kept and said |\n"
+    "| `VIRTUAL_ENV` `CONDA_PREFIX` `CUDA_HOME` `CUDA_PATH` | where CUPTI is looked for |\n"
+    "| `XDG_RUNTIME_DIR` | where the control sockets are |\n"
+    "| `ASAN_OPTIONS` | of a sanitized target: kept, with what a preload needs added |\n"
+    "| `TMPDIR` | where `run` and `doctor` put a file they need for a moment |\n"
+    "| `PATH` | where `run` finds its command |\n";
 
 }  // namespace
 
@@ -69,7 +80,11 @@ std::string SettingsMarkdown() {
             Cell(spec.allowed) + " | " +
             (*spec.fallback ? "`" + std::string(spec.fallback) + "`" : "see there") + " |\n";
   }
-  return text + kTail;
+  text += kTail;
+  for (const proto::VariableSpec& variable : proto::OtherVariables())
+    text +=
+        "| `" + std::string(variable.name) + variable.shown + "` | " + variable.meaning + " |\n";
+  return text + kOthers;
 }
 
 }  // namespace stepagent::cli

@@ -67,7 +67,7 @@ std::vector<launch::CycleEntry> NewCycles(const Answer& answer, uint32_t cycles_
 bool PrintResult(const Answer& answer, uint32_t cycles_before) {
   std::printf("%s\n", StatusLine(answer).c_str());
   if (!WasTaken(answer)) {
-    std::printf("  %s\n", answer.message ? answer.message->reason().c_str() : answer.error.c_str());
+    std::printf("  %s\n", VerdictLine(answer).c_str());
     return false;
   }
   launch::SessionEntry session;

@@ -18,6 +18,7 @@
 #include "collector/cli/wait_command.h"
 #include "collector/launch/run.h"
 #include "collector/launch/setting_args.h"
+#include "proto/build_id.h"
 
 namespace {
 
@@ -68,7 +69,7 @@ int main(int argc, char** argv) {
   }
   const std::string command = argv[1];
   if (command == "--version" || (argc == 3 && std::string_view(argv[2]) == "--version")) {
-    std::printf("stepagent %s\n", STEPAGENT_VERSION);
+    std::printf("stepagent %s\n", stepagent::proto::VersionText(STEPAGENT_VERSION).c_str());
     return 0;
   }
   if (command == "--help" || command == "-h" || command == "help") {

@@ -21,6 +21,7 @@
 #include "collector/ingest/server.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/recover.h"
+#include "proto/build_id.h"
 #include "proto/settings.h"
 
 namespace stepagent {
@@ -67,11 +68,15 @@ int ParseOptions(int argc, char** argv, Options* options) {
       "of a Unix socket");
   app.add_option("--daemon-of", options->daemon_of, "Run this collector was started for")
       ->group("");
-  app.set_version_flag("--version", std::string("stepcollector ") + STEPAGENT_VERSION);
+  app.set_version_flag("--version", "stepcollector " + proto::VersionText(STEPAGENT_VERSION));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? -1 : kUsage;
+  }
+  if (options->out.empty()) {
+    std::fprintf(stderr, "stepcollector: --out: '': empty; allowed: a folder\n");
+    return kUsage;
   }
   if (options->idle_exit.empty()) return 0;
   const auto idle = proto::ParseDuration(options->idle_exit);
@@ -146,7 +151,7 @@ int Serve(const Options& options, ingest::Listener* listener, cli::CollectorLog*
   config.honours_agents_out = is_daemon;
   config.idle_exit_ns = options.idle_exit_ns;
   config.metrics_socket = options.metrics_socket;
-  config.version = STEPAGENT_VERSION;
+  config.version = proto::VersionText(STEPAGENT_VERSION);
   config.log = log->logger();
   config.on_run = [log](const std::string& run_path) { log->SetRunFolder(run_path); };
   std::thread recovery;

@@ -124,4 +124,21 @@ std::string StatusLine(const Answer& answer) {
   return line;
 }
 
+const char* VerdictText(const Answer& answer) {
+  if (!answer.message) return "no answer";
+  switch (answer.message->verdict()) {
+    case v1::ControlAnswer::OK:
+      return "ok";
+    case v1::ControlAnswer::BUSY:
+      return "busy";
+    default:
+      return "refused";
+  }
+}
+
+std::string VerdictLine(const Answer& answer) {
+  const std::string& reason = answer.message ? answer.message->reason() : answer.error;
+  return VerdictText(answer) + (reason.empty() ? "" : ": " + reason);
+}
+
 }  // namespace stepagent::cli

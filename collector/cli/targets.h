@@ -41,5 +41,9 @@ struct Targets {
 void SortTargets(std::vector<launch::Answer>* answers);
 // "1234 python train.py rank 0 active step 41 cycle 1 records 10234"
 [[nodiscard]] std::string StatusLine(const launch::Answer& answer);
+// "ok", "busy", "refused", "no answer"
+[[nodiscard]] const char* VerdictText(const launch::Answer& answer);
+// With its reason: "busy: already active"
+[[nodiscard]] std::string VerdictLine(const launch::Answer& answer);
 
 }  // namespace stepagent::cli

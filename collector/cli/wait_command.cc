@@ -65,9 +65,22 @@ std::string Unfinished(const std::vector<launch::SessionEntry>& sessions) {
   return "no session is there";
 }
 
+// A path may come to be later, as a run's folder does: that it is awaited is said at once.
+void SayAwaited(const std::vector<std::string>& paths, const Deadline& deadline) {
+  for (const std::string& path : paths) {
+    if (!launch::FindSessionFolders(path).empty()) continue;
+    std::error_code error;
+    const bool is_there = std::filesystem::exists(path, error);
+    std::fprintf(stderr, "stepagent: wait: %s: %s; waiting for one%s\n", path.c_str(),
+                 is_there ? "no session in it yet" : "not there, and no session in it",
+                 deadline ? "" : " (--timeout S bounds that)");
+  }
+}
+
 int WaitForFolders(const std::vector<std::string>& paths, const proto::RuntimeDirs& dirs,
                    const Deadline& deadline) {
   const auto begin = Clock::now();
+  SayAwaited(paths, deadline);
   launch::ProgressBar bar(STDERR_FILENO, "stepagent: waiting for sessions", begin);
   launch::WaitRules rules;
   rules.paths = paths;
@@ -108,6 +121,11 @@ int WaitMain(const std::vector<std::string>& args, char* const* environment) {
   std::vector<std::string> folders;
   bool has_paths = false;
   for (const std::string& word : words) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(word, error))
+      return FailUsage("wait: " + word +
+                       ": a file; allowed: an output, run or session folder, or "
+                       "a process id");
     if (!IsPid(word)) {
       folders.push_back(word);
       has_paths = true;

@@ -44,6 +44,9 @@ struct LiveSession {
   std::weak_ptr<AgentSession> connection;
   PeerProcess peer;
   uint32_t protocol = 0;
+  std::string run;                // the run's id
+  uint32_t pid = 0, ppid = 0;     // as its Hello says
+  bool launcher_watches = false;  // its parent will tell how it ended
   uint64_t queued_bytes = 0;  // frames posted and not taken in yet
   int64_t lost_at_ns = 0;
   std::vector<v1::Written> untold;  // no connection when they happened

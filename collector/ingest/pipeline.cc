@@ -8,6 +8,7 @@
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/symbols/symbolize.h"
+#include "proto/crc32c.h"
 #include "proto/visible_devices.h"
 
 namespace stepagent::ingest {
@@ -184,12 +185,24 @@ bool SessionPipeline::OnGoodbye(const spool::RawFrame& frame) {
   return true;
 }
 
+void SessionPipeline::OnTargetEnded(const v1::TargetEnded& ended) {
+  if (is_finished_ || said_goodbye_ || knows_end_) return;
+  spool::RawFrame frame;
+  frame.payload = ended.SerializeAsString();
+  frame.header.type = static_cast<uint8_t>(proto::FrameType::kTargetEnded);
+  frame.header.payload_bytes = static_cast<uint32_t>(frame.payload.size());
+  frame.header.crc32c = proto::Crc32c(frame.payload.data(), frame.payload.size());
+  Append(frame);
+  builder_->Add(ended);
+  knows_end_ = true;
+}
+
 void SessionPipeline::Finish(const std::string& why, std::function<void()> done) {
   if (is_finished_) return;
   is_finished_ = true;
   std::vector<model::Cycle> rest = builder_->TakeRemaining();
   for (model::Cycle& cycle : rest) {
-    if (cycle.ended == "killed" && !why.empty()) cycle.reason = why;
+    if (cycle.ended == "killed" && !why.empty() && !knows_end_) cycle.reason = why;
   }
   Dispatch(std::move(rest));
   Post([self = shared_from_this(), done = std::move(done)] {

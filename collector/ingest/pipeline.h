@@ -58,6 +58,8 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   // False: the frame is no batch of this session and was refused.
   [[nodiscard]] bool OnBatch(const spool::RawFrame& frame, int64_t now_ns);
   [[nodiscard]] bool OnGoodbye(const spool::RawFrame& frame);
+  // How the session's process ended, from who started it; kept in the raw file for later readers.
+  void OnTargetEnded(const v1::TargetEnded& ended);
   void CountRefused();
   // Nothing more will come. Cycles not written yet are written, then session.json says closed and
   // `done` is called, as the last job. `why` becomes the reason of cycles cut short without a word
@@ -72,6 +74,8 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   [[nodiscard]] size_t pending_cycles() const;
   [[nodiscard]] std::string session_dir() const;
   [[nodiscard]] const Run& run() const { return *run_; }
+  // As the process itself counts: of its own pid namespace.
+  [[nodiscard]] uint32_t pid() const { return state_.session.pid; }
 
  private:
   SessionPipeline(const v1::Hello& hello, PipelineHooks hooks, std::shared_ptr<Run> run);
@@ -102,7 +106,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   uint64_t max_bytes_ = 0;
   std::string visible_devices_;
   std::atomic<bool> said_goodbye_{false};
-  bool is_throttled_ = false, is_finished_ = false;
+  bool is_throttled_ = false, is_finished_ = false, knows_end_ = false;
   uint64_t raw_cut_bytes_ = 0;
   std::string last_append_error_;
 

@@ -63,6 +63,9 @@ std::string SessionPipeline::Replay(bool* is_live) {
     } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
       v1::Goodbye goodbye;
       if (goodbye.ParseFromString(frame.payload)) builder_->Add(goodbye), said_goodbye_ = true;
+    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kTargetEnded)) {
+      v1::TargetEnded ended;
+      if (ended.ParseFromString(frame.payload)) builder_->Add(ended), knows_end_ = true;
     } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello)) {
       v1::Hello hello;
       const bool is_ours =

@@ -21,6 +21,18 @@ constexpr size_t kDescriptorsKept = 32;
 // cycles.
 constexpr int64_t kUnseenProcessNs = 10'000'000'000;
 constexpr int64_t kUnseenAwayNs = 600'000'000'000;
+// The launcher tells how its child ended within milliseconds; one that is stopped is not waited
+// for.
+constexpr int64_t kLaunchersWordNs = 2'000'000'000;
+
+// Only its parent learns how a process ended.
+std::string EndWithoutWord(const LiveSession& session) {
+  std::string why = "the process ended without a goodbye";
+  if (session.launcher_watches) return why + "; its launcher did not say how";
+  if (session.ppid > 1)
+    why += "; its exit status went to its parent, process " + std::to_string(session.ppid);
+  return why;
+}
 
 // As many descriptors as we may have; sessions use two each.
 size_t RaiseDescriptorLimit() {
@@ -184,8 +196,11 @@ void Server::Impl::CheckSessions(int64_t now_ns) {
     if (!is_vanished && session->state != LiveSession::State::kDetached) continue;
     const Life life = LifeOf(session->peer);
     const int64_t gone_ns = now_ns - session->lost_at_ns;
-    if (life == Life::kDead) {
-      FinishSession(session, "the process ended without a goodbye");
+    if (const v1::TargetEnded* end = EndOf(*session)) {
+      FinishSession(session, {}, end);
+    } else if (life == Life::kDead) {
+      const bool awaits_word = session->launcher_watches && gone_ns < kLaunchersWordNs;
+      if (!awaits_word) FinishSession(session, EndWithoutWord(*session));
     } else if (life == Life::kUnknown &&
                gone_ns > (is_vanished ? kUnseenProcessNs : kUnseenAwayNs)) {
       FinishSession(session, "the connection was lost");
@@ -203,14 +218,18 @@ void Server::Impl::CheckIdle(int64_t now_ns) {
   BeginStop();
 }
 
-void Server::Impl::FinishSession(const Session& session, const std::string& why) {
+void Server::Impl::FinishSession(const Session& session, const std::string& why,
+                                 const v1::TargetEnded* ended) {
   using State = LiveSession::State;
   if (session->state == State::kFinishing || session->state == State::kOver ||
       session->state == State::kOpening) {
     return;
   }
   session->state = State::kFinishing;
-  asio::post(session->frames, [this, session, why] {
+  std::optional<v1::TargetEnded> end;
+  if (ended != nullptr) end = *ended;
+  asio::post(session->frames, [this, session, why, end] {
+    if (end) session->pipeline->OnTargetEnded(*end);
     session->pipeline->Finish(
         why, [this, session] { asio::post(io, [this, session] { OnFinished(session); }); });
   });

@@ -13,6 +13,8 @@ namespace {
 constexpr uint64_t kMaxQueuedBytes = uint64_t{64} << 20;
 constexpr size_t kMaxPendingCycles = 4;
 constexpr size_t kMaxUntold = 1000;
+// Launchers whose word is kept: each is used within seconds, when its child's session is closed.
+constexpr size_t kMaxEnded = 256;
 constexpr size_t kLongestSessionId = 64;
 
 int64_t WallNowNs() {
@@ -50,6 +52,7 @@ bool TakeIn(SessionPipeline* pipeline, const spool::RawFrame& frame) {
 bool Server::Impl::OnFrame(const Connection& connection, spool::RawFrame frame) {
   const auto type = static_cast<proto::FrameType>(frame.header.type);
   if (!connection->is_greeted()) {
+    if (type == proto::FrameType::kTargetEnded) return OnTargetEnded(connection, frame);
     if (type == proto::FrameType::kHello) return OnHello(connection, std::move(frame));
     connection->Close("a frame before Hello");
     return false;
@@ -59,6 +62,35 @@ bool Server::Impl::OnFrame(const Connection& connection, spool::RawFrame frame) 
                          type == proto::FrameType::kHello;
   if (session == nullptr || !is_wanted) return true;  // unknown types are skipped (frame.h)
   return Hand(session, std::move(frame));
+}
+
+// From `stepagent run`: how its child ended. Its session may be waiting for just that.
+bool Server::Impl::OnTargetEnded(const Connection& connection, const spool::RawFrame& frame) {
+  v1::TargetEnded word;
+  if (!word.ParseFromString(frame.payload)) {
+    connection->Close("a TargetEnded that cannot be read");
+    return false;
+  }
+  const auto folder = run_folders.find(word.run());
+  v1::Welcome welcome;
+  welcome.set_accepted(true);
+  welcome.set_protocol(proto::kProtocol);
+  welcome.set_collector_version(STEPAGENT_VERSION);
+  if (folder != run_folders.end()) welcome.set_run_dir(folder->second);
+  ended.push_back(std::move(word));
+  if (ended.size() > kMaxEnded) ended.pop_front();
+  connection->SetGreeted();
+  connection->Send(proto::FrameType::kWelcome, welcome.SerializeAsString());
+  connection->CloseWhenSent();
+  CheckSessions(SteadyNowNs());
+  return false;
+}
+
+const v1::TargetEnded* Server::Impl::EndOf(const LiveSession& session) const {
+  const auto found = std::find_if(ended.rbegin(), ended.rend(), [&](const v1::TargetEnded& e) {
+    return e.pid() == session.pid && e.run() == session.run;
+  });
+  return found == ended.rend() ? nullptr : &*found;
 }
 
 void Server::Impl::Refuse(const Connection& connection, const std::string& reason) {
@@ -114,6 +146,10 @@ void Server::Impl::OpenSession(const Connection& connection, std::shared_ptr<v1:
   session->protocol = protocol;
   session->connection = connection;
   session->peer = connection->peer();
+  session->run = hello->identity().run();
+  session->pid = hello->pid();
+  session->ppid = hello->ppid();
+  session->launcher_watches = hello->launcher_watches();
   sessions[session->id] = session;
   EndPredecessors(session, session->peer);
   const bool is_agents_choice = config.honours_agents_out && !hello->out().empty();
@@ -157,6 +193,7 @@ void Server::Impl::OnOpened(const Session& session, const std::string& error, bo
     StopIfDone();
     return;
   }
+  run_folders[session->run] = session->pipeline->run().path;
   if (config.on_run) config.on_run(session->pipeline->run().path);
   log->info("session {}: {}", session->id, session->pipeline->session_dir());
   session->state = LiveSession::State::kAttached;

@@ -3,6 +3,7 @@
 // (what frames do).
 //
 // Thread rule and failure rule: server.h.
+#include <deque>
 #include <map>
 #include <set>
 
@@ -29,7 +30,9 @@ struct Server::Impl {
   void CheckConnections(int64_t now_ns);
   void CheckSessions(int64_t now_ns);
   void CheckIdle(int64_t now_ns);
-  void FinishSession(const Session& session, const std::string& why);
+  // `ended`: how its process ended, where its launcher told.
+  void FinishSession(const Session& session, const std::string& why,
+                     const v1::TargetEnded* ended = nullptr);
   void OnFinished(const Session& session);
   void BeginStop();
   void StopIfDone();
@@ -45,6 +48,8 @@ struct Server::Impl {
   void EndPredecessors(const Session& session, const PeerProcess& peer);
   void SendWelcome(const Session& session, const Connection& connection);
   void Refuse(const Connection& connection, const std::string& reason);
+  bool OnTargetEnded(const Connection& connection, const spool::RawFrame& frame);
+  [[nodiscard]] const v1::TargetEnded* EndOf(const LiveSession& session) const;
   bool Hand(const Session& session, spool::RawFrame frame);
   void OnHanded(const Session& session, uint64_t bytes, proto::FrameType type);
   [[nodiscard]] bool HasRoom(const LiveSession& session) const;
@@ -69,6 +74,8 @@ struct Server::Impl {
   std::set<Connection> connections;
   std::map<std::string, Session> sessions;
   RunTable runs;
+  std::map<std::string, std::string> run_folders;  // by the run's id
+  std::deque<v1::TargetEnded> ended;               // the last ones, oldest first
   int64_t idle_since_ns = 0;
   bool is_stopping = false, had_write_error = false;
 };

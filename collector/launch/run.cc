@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "collector/launch/child.h"
+#include "collector/launch/collector_word.h"
 #include "collector/launch/environment.h"
 #include "collector/launch/library.h"
 #include "collector/launch/program.h"
@@ -16,6 +17,7 @@
 #include "collector/launch/run_report.h"
 #include "collector/launch/run_toggle.h"
 #include "collector/launch/setting_args.h"
+#include "proto/shell_word.h"
 
 namespace stepagent::launch {
 namespace {
@@ -26,6 +28,16 @@ constexpr int kNotFound = 127;
 // Writing the largest cycle that the default limits allow takes longer than any of our tests; past
 // this the collector goes on alone, and `stepagent wait` waits for it.
 constexpr auto kLongestWait = std::chrono::minutes(10);
+
+// How the child ended, and what the collector said to that.
+struct Ending {
+  v1::TargetEnded ended;
+  CollectorWord collector;
+};
+
+proto::RuntimeDirs DirsOf(const Environment& environment) {
+  return {environment.Get("STEPAGENT_RUNTIME_DIR"), environment.Get("XDG_RUNTIME_DIR")};
+}
 
 // One write per line: several launchers (one per rank) may share the terminal.
 void Say(const std::string& line) {
@@ -51,8 +63,7 @@ int PrintHelp() {
 // Finds the library and sets the variables. False: `error` says why.
 bool PrepareEnvironment(const RunPlan& plan, const Program& program, Environment* environment,
                         std::string* error) {
-  const proto::RuntimeDirs dirs = {environment->Get("STEPAGENT_RUNTIME_DIR"),
-                                   environment->Get("XDG_RUNTIME_DIR")};
+  const proto::RuntimeDirs dirs = DirsOf(*environment);
   for (const auto& [name, value] : plan.variables) environment->Set(name, value);
   if (program.RefusesPreload()) return true;
   Library library = FindLibrary(OwnExecutable(), environment->Get("STEPAGENT_LIB"));
@@ -66,16 +77,18 @@ bool PrepareEnvironment(const RunPlan& plan, const Program& program, Environment
 }
 
 int StartStatus(const std::string& command, int error) {
-  Say(ShellWord(command) + ": " + std::strerror(error));
+  Say(proto::ShellWord(command) + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kNotExecutable;
 }
 
 WaitResult WaitUntilWritten(const RunPlan& plan, const proto::RuntimeDirs& dirs,
-                            const SignalGate& gate) {
+                            const SignalGate& gate, const Ending& ending) {
   const auto begin = std::chrono::steady_clock::now();
   ProgressBar bar(STDERR_FILENO, "stepagent: writing traces", begin);
   WaitRules rules;
   rules.paths = {plan.RunFolder()};
+  if (!ending.collector.run_folder.empty()) rules.paths.push_back(ending.collector.run_folder);
+  rules.ended = &ending.ended;
   rules.deadline = begin + kLongestWait;
   rules.leaves_living = true;
   rules.collector_run = plan.run;
@@ -100,20 +113,18 @@ WaitResult WaitUntilWritten(const RunPlan& plan, const proto::RuntimeDirs& dirs,
 
 // The last lines, and the status when required kinds are missing.
 int Finish(const RunPlan& plan, const Program& program, const Environment& environment,
-           const SignalGate& gate, int wait_status) {
-  const proto::RuntimeDirs dirs = {environment.Get("STEPAGENT_RUNTIME_DIR"),
-                                   environment.Get("XDG_RUNTIME_DIR")};
+           const SignalGate& gate, const Ending& ending) {
+  const proto::RuntimeDirs dirs = DirsOf(environment);
   RunOutcome outcome;
-  outcome.written = WaitUntilWritten(plan, dirs, gate);
+  outcome.collector = ending.collector;
+  outcome.written = WaitUntilWritten(plan, dirs, gate, ending);
   outcome.program_warning = ProgramWarning(program);
   if (proto::IsDisabledValue(environment.Get(proto::kDisableVariable)))
     outcome.program_warning = "STEPAGENT_DISABLE is set";
   for (const std::string& line : RunReport(plan, outcome)) Say(line);
-  if (plan.settings.collector != "auto" && outcome.written.sessions.empty())
-    Say("the collector at " + plan.settings.collector + " writes into its own folder, run " +
-        plan.run);
   const uint32_t missing = MissingKinds(plan, outcome.written.sessions);
-  if (missing == 0 || !WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0) return 0;
+  const bool is_good_end = ending.ended.signal() == 0 && ending.ended.exit_status() == 0;
+  if (missing == 0 || !is_good_end) return 0;
   proto::Settings shown = plan.settings;
   shown.require = missing;
   Say("required and not collected: " + proto::SettingsText(shown).at("require"));
@@ -148,8 +159,11 @@ int RunMain(const std::vector<std::string>& args, char* const* environment) {
   }
   RunToggle toggle(plan.run, target);
   const int status = child.Watch({plan.settings.signal_number, [&] { toggle.Request(); }});
+  // At once: the collector may be waiting for just that.
+  Ending ending{MakeTargetEnded(plan.run, child.pid(), status), {}};
+  ending.collector = TellCollector(plan.settings.collector, DirsOf(target), ending.ended);
   toggle.Join();
-  const int own = Finish(plan, program, target, gate, status);
+  const int own = Finish(plan, program, target, gate, ending);
   return own != 0 ? own : EndLike(status);
 }
 

@@ -85,6 +85,7 @@ void ListVariables(const SettingArgs& args, RunPlan* plan) {
   set(proto::kRunVariable, plan->run);
   if (!plan->redact_key.empty()) set(proto::kRedactKeyVariable, plan->redact_key);
   set(proto::kRunModeVariable, plan->is_whole ? "whole" : "steps");
+  set(proto::kRunLauncherVariable, std::to_string(getpid()));
 }
 
 // Lowercase hex digits of random bytes; empty when the kernel has none to give.

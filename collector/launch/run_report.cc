@@ -1,5 +1,7 @@
 #include "collector/launch/run_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -7,8 +9,10 @@
 #include <sstream>
 
 #include "collector/analysis/rank_report.h"
-#include "collector/launch/setting_args.h"
+#include "collector/launch/out_folder.h"
+#include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
+#include "proto/shell_word.h"
 
 namespace stepagent::launch {
 namespace {
@@ -16,58 +20,19 @@ namespace {
 using nlohmann::json;
 constexpr size_t kRangesShown = 10;
 
-struct RangeCount {
-  std::string name, domain;
-  uint64_t count = 0, total_ns = 0;
-};
-
-std::string StepValue(const RangeCount& range) {
-  proto::StepSetting step;
-  step.kind = proto::StepSetting::Kind::kNvtx;
-  step.name = range.name;
-  step.domain = range.domain;
-  return step.Text();
-}
-
-void AddRanges(std::vector<RangeCount> ranges, std::vector<std::string>* lines) {
-  std::stable_sort(ranges.begin(), ranges.end(), [](const RangeCount& a, const RangeCount& b) {
-    return std::pair(a.count, a.total_ns) > std::pair(b.count, b.total_ns);
-  });
+void AddRanges(std::vector<SeenRange> ranges, std::vector<std::string>* lines) {
+  OrderAsSteps(&ranges);
   for (size_t i = 0; i < std::min(ranges.size(), kRangesShown); ++i)
-    lines->push_back("  --step " + ShellWord(StepValue(ranges[i])) + "   (" +
+    lines->push_back("  --step " + proto::ShellWord(StepValue(ranges[i])) + "   (" +
                      std::to_string(ranges[i].count) + " times)");
 }
 
-std::vector<RangeCount> MergeByName(const std::vector<RangeCount>& ranges) {
-  std::map<std::pair<std::string, std::string>, RangeCount> merged;
-  for (const RangeCount& range : ranges) {
-    if (range.name.empty()) continue;
-    RangeCount& sum =
-        merged.try_emplace({range.name, range.domain}, RangeCount{range.name, range.domain})
-            .first->second;
-    sum.count += range.count;
-    sum.total_ns += range.total_ns;
-  }
-  std::vector<RangeCount> list;
-  for (auto& [key, sum] : merged) list.push_back(std::move(sum));
-  return list;
-}
-
-uint64_t CountMember(const json& object, const char* key) {
-  const json& member = Member(object, key);
-  return member.is_number_unsigned() ? member.get<uint64_t>() : 0;
-}
-
-std::vector<RangeCount> RangesOfSummaries(const std::vector<SessionEntry>& sessions) {
-  std::vector<RangeCount> ranges;
+std::vector<SeenRange> RangesOfSummaries(const std::vector<SessionEntry>& sessions) {
+  std::vector<SeenRange> ranges;
   for (const SessionEntry& session : sessions)
-    for (const CycleEntry& cycle : session.cycles) {
-      const json summary = ReadJson(CycleFolder(session, cycle.index) + "/summary.json");
-      for (const json& row : Member(summary, "ranges"))
-        ranges.push_back({TextMember(row, "name"), TextMember(row, "domain"),
-                          CountMember(row, "count"), CountMember(row, "total_ns")});
-    }
-  return MergeByName(ranges);
+    for (const CycleEntry& cycle : session.cycles)
+      AddRangesOf(ReadJson(CycleFolder(session, cycle.index) + "/summary.json"), &ranges);
+  return ranges;
 }
 
 std::string RankText(int64_t rank) { return rank < 0 ? "rank -" : "rank " + std::to_string(rank); }
@@ -88,8 +53,10 @@ std::string Remarks(const RunPlan& plan, const SessionEntry& session) {
     if (status == "partial") add("device part incomplete" + reason);
     const bool is_ordinary = cycle.ended == "schedule" || cycle.ended == "signal" ||
                              cycle.ended == "request" || (plan.is_whole && cycle.ended == "exit");
+    const std::string cause = TextMember(Member(manifest, "cycle"), "reason");
     if (!cycle.ended.empty() && !is_ordinary)
-      add("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended);
+      add("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended +
+          (cause.empty() ? "" : " (" + cause + ")"));
     for (const json& note : Member(manifest, "notes"))
       if (TextMember(note, "code") == "duplicate_rank") add(TextMember(note, "text"));
   }
@@ -116,7 +83,7 @@ void AddSession(const RunPlan& plan, const SessionEntry& session, std::vector<st
   lines->push_back(who + std::to_string(session.cycles.size()) +
                    (session.cycles.size() == 1 ? " cycle" : " cycles") + Remarks(plan, session) +
                    state);
-  for (const std::string& file : files) lines->push_back("    " + ShellWord(file));
+  for (const std::string& file : files) lines->push_back("    " + proto::ShellWord(file));
 }
 
 // The ranks side by side, in the last cycle that was written.
@@ -148,18 +115,50 @@ void AddNext(const std::vector<SessionEntry>& sessions, std::vector<std::string>
       if (first.empty()) first = file;
   const std::string run = sessions.front().run_folder;
   lines->push_back("next:");
-  lines->push_back("  stepagent report " + ShellWord(run));
+  lines->push_back("  stepagent report " + proto::ShellWord(run));
   if (first.empty()) return;
   lines->push_back("  HTA, TensorBoard: " +
-                   ShellWord(std::filesystem::path(first).parent_path().string()));
-  lines->push_back("  https://ui.perfetto.dev: " + ShellWord(first));
+                   proto::ShellWord(std::filesystem::path(first).parent_path().string()));
+  lines->push_back("  https://ui.perfetto.dev: " + proto::ShellWord(first));
 }
 
-void AddNothing(const RunOutcome& outcome, std::vector<std::string>* lines) {
-  lines->push_back("nothing was recorded");
-  lines->push_back("  " + (outcome.program_warning.empty()
-                               ? "no process of the run came to a first warmup"
-                               : outcome.program_warning));
+// Of a collector that was named: it writes into a folder of its own.
+std::string WhyNothingAt(const std::string& collector, const CollectorWord& word,
+                         const std::string& run) {
+  using State = CollectorWord::State;
+  const std::string at = "the collector at " + proto::ShellWord(collector);
+  switch (word.state) {
+    case State::kNobody:
+      return "no collector listens at " + word.error + ": start one (stepcollector --socket " +
+             proto::ShellWord(collector) + " --out DIR), or leave out --collector";
+    case State::kOthers:
+      return at + " is user " + std::to_string(word.uid) + "'s and takes nothing of user " +
+             std::to_string(geteuid()) + ": start one of your own, or leave out --collector";
+    case State::kSilent:
+      return at + " did not answer (" + word.error + "); what it has is in its --out, run " + run;
+    case State::kAnswered:
+      break;
+  }
+  if (word.run_folder.empty())
+    return at + " has no session of this run: no process came to a first warmup";
+  return at + " writes into " + proto::ShellWord(word.run_folder) +
+         ", which holds no cycle yet "
+         "or cannot be read from here: stepagent report " +
+         proto::ShellWord(word.run_folder);
+}
+
+std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
+  if (!outcome.program_warning.empty()) return outcome.program_warning;
+  if (!outcome.written.sessions.empty())
+    return "a process came to a warmup, and the run ended before its first active step";
+  const std::string& collector = plan.settings.collector;
+  if (collector != "auto") return WhyNothingAt(collector, outcome.collector, plan.run);
+  if (outcome.collector.state == CollectorWord::State::kOthers)
+    return "a process of user " + std::to_string(outcome.collector.uid) +
+           " holds this run's socket: give STEPAGENT_RUNTIME_DIR a folder of your own";
+  if (const std::string why = WhyNotCreatable(plan.settings.out); !why.empty())
+    return why + "; give " + OutFolderCure();
+  return "no process of the run came to a first warmup";
 }
 
 }  // namespace
@@ -170,10 +169,9 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   size_t cycles = 0;
   for (const SessionEntry& session : sessions) cycles += session.cycles.size();
   if (cycles == 0) {
-    AddNothing(outcome, &lines);
-    return lines;
+    return {"nothing was recorded", "  " + WhyNothing(plan, outcome)};
   }
-  lines.push_back("traces in " + ShellWord(sessions.front().run_folder));
+  lines.push_back("traces in " + proto::ShellWord(sessions.front().run_folder));
   if (!plan.is_first_task) return lines;
   std::vector<SessionEntry> rows = sessions;
   std::stable_sort(rows.begin(), rows.end(), [](const SessionEntry& a, const SessionEntry& b) {
@@ -185,7 +183,8 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   if (plan.is_whole) {
     const auto ranges = RangesOfSummaries(sessions);
     lines.push_back(ranges.empty() ? "no step source was given, and no NVTX ranges were seen"
-                                   : "no step source was given; ranges seen, as values of --step:");
+                                   : "no step source was given; ranges seen, as values of --step, "
+                                     "the likeliest first:");
     AddRanges(ranges, &lines);
   }
   if (rows.size() > 1) AddRanks(rows, &lines);

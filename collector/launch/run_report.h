@@ -3,13 +3,15 @@
 //
 // Purpose: one row per session (rank); host-only traces and their reason; ranges as ready --step
 // values when nothing said what a step is (one that
-// never matched is said by the agent itself at exit); required kinds that were not collected.
-// Thread rule: pure, but for reading the run's documents.
+// never matched is said by the agent itself at exit); required kinds that were not collected; and
+// when nothing was recorded, why.
+// Thread rule: pure, but for reading the run's documents and trying its folder.
 // Failure rule: what cannot be read is left out.
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "collector/launch/collector_word.h"
 #include "collector/launch/run_plan.h"
 #include "collector/launch/session_wait.h"
 
@@ -18,6 +20,7 @@ namespace stepagent::launch {
 struct RunOutcome {
   WaitResult written;
   std::string program_warning;  // why the target itself could not be traced
+  CollectorWord collector;      // what it said at the end
 };
 
 // Lines without the "stepagent: " prefix and line ends.

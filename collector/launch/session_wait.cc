@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "collector/spool/recover.h"
@@ -58,8 +59,12 @@ bool IsCollectorThere(const proto::RuntimeDirs& dirs, const std::string& run) {
 std::vector<SessionEntry> ReadSessions(const std::vector<std::string>& paths) {
   std::vector<SessionEntry> sessions;
   for (const std::string& path : paths)
-    for (const std::string& folder : FindSessionFolders(path))
+    for (const std::string& folder : FindSessionFolders(path)) {
+      const bool is_known = std::any_of(sessions.begin(), sessions.end(),
+                                        [&](const auto& s) { return s.folder == folder; });
+      if (is_known) continue;  // two paths may be one folder
       if (auto session = ReadSession(folder)) sessions.push_back(*std::move(session));
+    }
   return sessions;
 }
 
@@ -82,7 +87,7 @@ WaitResult WaitForSessions(const WaitRules& rules) {
       was_recovered = true;
       spool::RecoverReport report;
       for (const std::string& folder : round.orphans)
-        spool::RecoverSession(folder, spool::Living::kLeaveAlone, &report);
+        spool::RecoverSession(folder, spool::Living::kLeaveAlone, &report, {}, rules.ended);
       continue;
     }
     result.end = rules.is_interrupted && rules.is_interrupted() ? WaitEnd::kInterrupted

@@ -15,6 +15,10 @@
 #include "collector/launch/session_files.h"
 #include "proto/address.h"
 
+namespace stepagent::v1 {
+class TargetEnded;
+}
+
 namespace stepagent::launch {
 
 enum class WaitEnd {
@@ -31,6 +35,7 @@ struct WaitRules {
   bool needs_a_session = false;  // nothing there yet is no end
   std::string collector_run;     // whose collector must be gone before nothing is an end
   proto::RuntimeDirs dirs;
+  const v1::TargetEnded* ended = nullptr;  // for sessions that we finish ourselves
   std::function<bool()> is_interrupted;                            // may be empty
   std::function<void(const std::vector<SessionEntry>&)> on_round;  // may be empty
 };

@@ -24,7 +24,5 @@ struct SettingArgs {
 [[nodiscard]] std::string SettingsHelp();
 // A path as it is from the current folder; unchanged when absolute.
 [[nodiscard]] std::string AbsolutePath(const std::string& path);
-// As one word for a POSIX shell.
-[[nodiscard]] std::string ShellWord(const std::string& text);
 
 }  // namespace stepagent::launch

@@ -5,6 +5,7 @@
 #include "collector/model/balance.h"
 #include "collector/model/builder_impl.h"
 #include "collector/model/decode_columns.h"
+#include "collector/model/process_end.h"
 
 namespace stepagent::model {
 
@@ -42,6 +43,20 @@ void CycleBuilder::Add(const v1::Goodbye& goodbye) {
   if (goodbye.has_losses()) s.Losses(goodbye.losses(), UINT64_MAX);
 }
 
+void CycleBuilder::Add(const v1::TargetEnded& ended) { impl_->ended = ended; }
+
+// Nobody but its parent learns how a process ended; without that word only that it did.
+void CycleBuilder::Impl::NoteKilled(Cycle* cycle) const {
+  cycle->reason = "the session ended without a goodbye";
+  if (!ended) return;
+  cycle->reason = EndText(ended->signal(), ended->exit_status());
+  if (ended->signal() != 0) {
+    cycle->killed_by_signal = ended->signal();
+  } else {
+    cycle->exit_status = ended->exit_status();
+  }
+}
+
 std::optional<TimeNs> CycleBuilder::Impl::LaterFrom(uint32_t cycle) const {
   for (auto it = pending.upper_bound(cycle); it != pending.end(); ++it) {
     if (const auto begin = it->second.Begin()) return begin;
@@ -54,7 +69,11 @@ Cycle CycleBuilder::Impl::Build(const PendingCycle& p, std::string ended, bool h
   cycle.session = session;
   cycle.index = p.index;
   cycle.ended = std::move(ended);
-  cycle.reason = has_agents_word ? p.reason : "the session ended without a goodbye";
+  if (has_agents_word) {
+    cycle.reason = p.reason;
+  } else {
+    NoteKilled(&cycle);
+  }
   for (const auto& [ordinal, device] : devices) cycle.devices.push_back(device);
   clock.Prepare(p.Begin().value_or(0));
   cycle.device_residual_ns = clock.ResidualNs();

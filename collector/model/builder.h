@@ -17,6 +17,7 @@ namespace stepagent::v1 {
 class Batch;
 class Goodbye;
 class Hello;
+class TargetEnded;
 }  // namespace stepagent::v1
 
 namespace stepagent::model {
@@ -32,6 +33,8 @@ class CycleBuilder {
   void Update(const v1::Hello& hello);
   void Add(const v1::Batch& batch);
   void Add(const v1::Goodbye& goodbye);
+  // How the process ended, as its launcher saw: the reason of cycles without a goodbye.
+  void Add(const v1::TargetEnded& ended);
 
   // Cycles that will receive nothing more (CLOSED seen), oldest first. Each is given once.
   [[nodiscard]] std::vector<Cycle> TakeClosed();

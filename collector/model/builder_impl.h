@@ -40,6 +40,7 @@ struct CycleBuilder::Impl {
   LossTotals CurrentLosses() const;
   std::optional<TimeNs> LaterFrom(uint32_t cycle) const;
   Cycle Build(const PendingCycle& p, std::string ended, bool has_agents_word);
+  void NoteKilled(Cycle* cycle) const;
   void Finish(Cycle* cycle, const PendingCycle& p, const CycleAssembly& assembly);
   void Discard(std::optional<TimeNs> later_from);
   void Release(std::optional<TimeNs> later_from);
@@ -72,6 +73,7 @@ struct CycleBuilder::Impl {
   TimeNs last_host_ns = 0;
   bool saw_device_work = false, has_clock_samples = false;
   std::optional<std::string> goodbye;
+  std::optional<v1::TargetEnded> ended;
   uint64_t total_records = 0, cycles_begun = 0;
 };
 

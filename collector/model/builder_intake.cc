@@ -86,15 +86,17 @@ void CycleBuilder::Impl::Steps(const v1::Steps& w) {
     if (end >= begin && end != 0) {
       ++seen_step_count;
       if (seen_steps.size() < kMaxSeenSteps) {
-        seen_steps.push_back({static_cast<uint64_t>(value(w.index(), i)),
+        seen_steps.push_back({static_cast<uint64_t>(value(w.process_index(), i)),
                               static_cast<uint64_t>(end - begin),
                               static_cast<uint8_t>(is_active ? 2 : 1)});
       }
     }
-    if (!is_active) continue;
     const auto process_index = static_cast<uint64_t>(value(w.process_index(), i));
-    Step& step = At(cycle).active_steps[process_index];
     const auto flags = static_cast<uint32_t>(value(w.flags(), i));
+    const bool is_whole = end >= begin && end != 0 && (flags & v1::STEP_CUT) == 0;
+    if (is_whole) step_rows.Learn(process_index, static_cast<uint64_t>(end - begin));
+    if (!is_active) continue;
+    Step& step = At(cycle).active_steps[process_index];
     step.index = static_cast<uint64_t>(value(w.index(), i));
     step.process_index = process_index;
     step.begin_ns = begin;
@@ -166,6 +168,7 @@ void CycleBuilder::Impl::Events(const v1::Batch& batch) {
         break;
       case v1::CycleEvent::CLOSED:
         p.closed = ClampTime(event.host_ns());
+        if (!event.reason().empty()) p.reason = event.reason();
         p.losses = CurrentLosses();
         break;
       case v1::CycleEvent::CANCELLED:

@@ -245,6 +245,8 @@ struct Cycle {
   bool complete = false;       // all planned active steps ran and the device tail was collected
   std::string ended = "killed";  // schedule signal request exit killed limit error
   std::string reason;
+  // Killed under `stepagent run`, which saw how: one of the two.
+  std::optional<uint32_t> killed_by_signal, exit_status;
   TimeNs window_begin_ns = 0, window_end_ns = 0;  // host: first active begin, last active end
 
   std::vector<std::string> strings{std::string()};

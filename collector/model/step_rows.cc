@@ -34,8 +34,16 @@ void StepRowStore::Take(const v1::AllSteps& rows) {
   rows_.insert(rows_.end(), fresh.begin(), fresh.end());
 }
 
+void StepRowStore::Learn(uint64_t index, uint64_t dur_ns) {
+  if (known_.size() < kMostStepRows) known_[index] = dur_ns;
+}
+
 AllSteps StepRowStore::All() const {
   AllSteps all{.count = count_, .each = rows_};
+  for (StepDuration& row : all.each) {
+    const auto known = known_.find(row.index);
+    if (known != known_.end()) row.dur_ns = known->second;
+  }
   std::sort(all.each.begin(), all.each.end(),
             [](const StepDuration& a, const StepDuration& b) { return a.index < b.index; });
   return all;

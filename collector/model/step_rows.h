@@ -10,6 +10,7 @@
 // chance is the same in every reading of the same file.
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -24,6 +25,9 @@ inline constexpr size_t kMostStepRows = 10'000;  // an agent keeps as many
 class StepRowStore {
  public:
   void Take(const v1::AllSteps& rows);
+  // A step of which begin and end are known as well: its duration is their difference in every
+  // document. The row was rounded from ticks on its own and may be a nanosecond or two off.
+  void Learn(uint64_t index, uint64_t dur_ns);
   [[nodiscard]] AllSteps All() const;  // by step
   // Rows that must have been sent are not here.
   [[nodiscard]] bool has_gap() const;
@@ -36,6 +40,7 @@ class StepRowStore {
   uint64_t random_ = 1;
   std::vector<StepDuration> rows_;
   std::unordered_set<uint64_t> indexes_;  // of rows_
+  std::unordered_map<uint64_t, uint64_t> known_;  // at most kMostStepRows
 };
 
 }  // namespace stepagent::model

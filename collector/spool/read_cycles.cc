@@ -47,6 +47,9 @@ std::string ReadCycles(const std::string& raw_path,
       if (!goodbye.ParseFromString(frame.payload)) continue;
       builder->Add(goodbye);
       report->said_goodbye = true;
+    } else if (type == proto::FrameType::kTargetEnded && builder != nullptr) {
+      v1::TargetEnded ended;
+      if (ended.ParseFromString(frame.payload)) builder->Add(ended);
     }
   }
   report->damaged_frames = reader.damaged_frames();

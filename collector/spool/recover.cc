@@ -55,7 +55,7 @@ std::optional<bool> ProcessLives(const std::string& session_dir) {
 }
 
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report,
-                    const RecoverProgress& progress) {
+                    const RecoverProgress& progress, const v1::TargetEnded* ended) {
   ++report->sessions;
   if (IsLive(RawPath(session_dir))) {
     ++report->live;
@@ -85,6 +85,7 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
     report->problems.push_back(error);
   } else {
     report->cut_bytes += pipeline->raw_cut_bytes();
+    if (ended != nullptr && ended->pid() == pipeline->pid()) pipeline->OnTargetEnded(*ended);
     pipeline->Finish();
   }
 }

@@ -13,6 +13,10 @@
 
 #include "collector/model/cycle.h"
 
+namespace stepagent::v1 {
+class TargetEnded;
+}
+
 namespace stepagent::spool {
 
 struct RecoverReport {
@@ -38,8 +42,9 @@ enum class Living : uint8_t { kFinishToo, kLeaveAlone };
 // OUT/<run>/sessions/<session>.
 // `progress`: rows of the file at hand, while it is written; may be empty.
 using RecoverProgress = std::function<void(uint64_t done, uint64_t total)>;
+// `ended`: how one process ended, from who started it; null: not known.
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report,
-                    const RecoverProgress& progress = {});
+                    const RecoverProgress& progress = {}, const v1::TargetEnded* ended = nullptr);
 // A session, a run, or OUT with all its runs.
 [[nodiscard]] RecoverReport RecoverAll(const std::string& path, Living living = Living::kFinishToo,
                                        const RecoverProgress& progress = {});

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "collector/analysis/cost.h"
+#include "collector/writers/json_parts.h"
 #include "collector/writers/json_text.h"
 #include "collector/writers/output_file.h"
 #include "nlohmann/json.hpp"
@@ -13,31 +14,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using model::Cycle;
 
-Json Count(const std::optional<uint64_t>& value) { return value ? Json(*value) : Json(nullptr); }
 Json Text(std::string_view bytes) { return ValidUtf8(bytes); }
-Json TextOrNull(std::string_view bytes) {
-  return bytes.empty() ? Json(nullptr) : Json(ValidUtf8(bytes));
-}
-Json KnownId(int32_t id) { return id < 0 ? Json(nullptr) : Json(id); }
 
 Json Session(const model::SessionInfo& s) {
-  Json labels = Json::object();
-  for (const auto& [key, value] : s.labels) labels[ValidUtf8(key)] = Text(value);
-  return {{"id", Text(s.id)},
-          {"run", Text(s.run)},
-          {"host", Text(s.host)},
-          {"pid", s.pid},
-          {"exe", Text(s.exe)},
-          {"title", Text(s.title)},
-          {"rank", KnownId(s.rank)},
-          {"rank_source", Text(s.rank_source)},
-          {"world_size", KnownId(s.world_size)},
-          {"local_rank", KnownId(s.local_rank)},
-          {"cuda_visible_devices",
-           s.cuda_visible_devices ? Text(*s.cuda_visible_devices) : Json(nullptr)},
-          {"start_unix_ns", s.base_unix_ns},
-          {"agent_version", Text(s.agent_version)},
-          {"labels", labels}};
+  Json out = SessionHead(s);
+  out.update({{"local_rank", IdOrNull(s.local_rank)},
+              {"cuda_visible_devices", VisibleDevicesJson(s)},
+              {"start_unix_ns", s.base_unix_ns},
+              {"agent_version", Text(s.agent_version)},
+              {"labels", LabelsJson(s)}});
+  return out;
 }
 
 Json Schedule(const std::optional<model::ScheduleSpec>& schedule) {
@@ -56,7 +42,7 @@ bool SeesLaunches(const Cycle& cycle) {
 // Device work follows its launch: without launches nobody knows which step it is of.
 template <typename T>
 Json OfSteps(const Cycle& cycle, const T& count) {
-  return SeesLaunches(cycle) ? Count(count) : Json(nullptr);
+  return SeesLaunches(cycle) ? CountOrNull(count) : Json(nullptr);
 }
 
 Json Steps(const Cycle& cycle) {
@@ -106,9 +92,6 @@ Json RangesSeen(const Cycle& cycle) {
   return out;
 }
 
-// CUPTI's and CUDA's integers, 13000 for 13.0: null where none was found.
-Json Version(uint32_t version) { return version == 0 ? Json(nullptr) : Json(version); }
-
 Json Gpu(const Cycle& cycle) {
   Json devices = Json::array();
   for (const model::DeviceInfo& device : cycle.devices) {
@@ -120,8 +103,8 @@ Json Gpu(const Cycle& cycle) {
   return {{"status", gpu.status},
           {"reason", TextOrNull(gpu.reason)},
           {"reason_code", TextOrNull(gpu.reason_code)},
-          {"driver_version", Version(gpu.driver_version)},
-          {"cupti_version", Version(gpu.cupti_version)},
+          {"driver_version", VersionOrNull(gpu.driver_version)},
+          {"cupti_version", VersionOrNull(gpu.cupti_version)},
           {"cupti_path", TextOrNull(gpu.cupti_path)},
           {"cupti_choice", TextOrNull(gpu.cupti_choice)},
           {"holder", TextOrNull(gpu.holder)},
@@ -136,7 +119,7 @@ Json Kinds(const Cycle& cycle) {
     out[std::string(model::ActivityName(static_cast<model::Activity>(i)))] = {
         {"requested", kind.requested},
         {"enabled", kind.enabled},
-        {"observed", Count(kind.observed)},
+        {"observed", CountOrNull(kind.observed)},
         {"error", TextOrNull(kind.error)}};
   }
   return out;
@@ -147,29 +130,21 @@ Json Balance(const Cycle& cycle) {
   for (size_t i = 1; i < model::kActivityCount; ++i) {
     const model::Balance& b = cycle.balance[i];
     out[std::string(model::ActivityName(static_cast<model::Activity>(i)))] = {
-        {"produced", Count(b.produced)},
-        {"written", Count(b.written)},
-        {"dropped", Count(b.dropped)},
-        {"out_of_window", Count(b.out_of_window)},
-        {"invalid", Count(b.invalid)}};
+        {"produced", CountOrNull(b.produced)},
+        {"written", CountOrNull(b.written)},
+        {"dropped", CountOrNull(b.dropped)},
+        {"out_of_window", CountOrNull(b.out_of_window)},
+        {"invalid", CountOrNull(b.invalid)}};
   }
   return out;
 }
 
 Json Joins(const model::Joins& j) {
-  return {{"launches", Count(j.launches)},
-          {"failed", Count(j.failed)},
-          {"captured", Count(j.captured)},
-          {"launches_without_device_work", Count(j.launches_without_device_work)},
-          {"device_work_without_launch", Count(j.device_work_without_launch)}};
-}
-
-Json Notes(const Cycle& cycle) {
-  Json out = Json::array();
-  for (const model::Note& note : cycle.notes) {
-    out.push_back({{"code", Text(note.code)}, {"text", Text(note.text)}});
-  }
-  return out;
+  return {{"launches", CountOrNull(j.launches)},
+          {"failed", CountOrNull(j.failed)},
+          {"captured", CountOrNull(j.captured)},
+          {"launches_without_device_work", CountOrNull(j.launches_without_device_work)},
+          {"device_work_without_launch", CountOrNull(j.device_work_without_launch)}};
 }
 
 std::string RelativeTo(const std::string& path, const std::string& dir) {
@@ -196,11 +171,7 @@ Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
                    const std::string& run_dir) {
   return {{"schema", "stepagent.manifest/1"},
           {"session", Session(cycle.session)},
-          {"cycle",
-           {{"index", cycle.index},
-            {"complete", cycle.complete},
-            {"ended", cycle.ended},
-            {"reason", TextOrNull(cycle.reason)}}},
+          {"cycle", CycleHead(cycle)},
           {"window", {{"begin_ns", cycle.window_begin_ns}, {"end_ns", cycle.window_end_ns}}},
           {"schedule", Schedule(cycle.session.schedule)},
           {"step_source", TextOrNull(cycle.session.step_source)},
@@ -217,9 +188,9 @@ Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
           {"clock",
            {{"host", cycle.session.clock_host},
             {"base_unix_ns", cycle.session.base_unix_ns},
-            {"device_residual_ns", Count(cycle.device_residual_ns)}}},
+            {"device_residual_ns", CountOrNull(cycle.device_residual_ns)}}},
           {"cost", analysis::CostOf(cycle)},
-          {"notes", Notes(cycle)},
+          {"notes", NotesJson(cycle)},
           {"files", Files(files, run_dir)}};
 }
 

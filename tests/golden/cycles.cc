@@ -1,7 +1,11 @@
 #include "tests/golden/cycles.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -191,6 +195,24 @@ Cycle CycleMaker::Finish() {
     c.device_residual_ns = 180;
   }
   return std::move(cycle);
+}
+
+int WriteGoldenCases(
+    int argc, char** argv,
+    const std::function<bool(const std::string& dir, const model::Cycle& cycle)>& write) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s DIR\n", argv[0]);
+    return 2;
+  }
+  const std::string out = argv[1];
+  if (mkdir(out.c_str(), 0777) != 0 && errno != EEXIST) return 3;
+  bool good = true;
+  for (const std::string_view name : GoldenNames()) {
+    const std::string dir = out + "/" + std::string(name);
+    mkdir(dir.c_str(), 0777);
+    good &= write(dir, GoldenCycle(name));
+  }
+  return good ? 0 : 1;
 }
 
 }  // namespace stepagent::testing

@@ -4,6 +4,7 @@
 // Purpose: the same inputs for golden files, for the strict checker and for unit tests.
 // Thread rule: none.
 // Failure rule: an unknown name gives an empty list.
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,5 +45,10 @@ class CycleMaker {
 
 [[nodiscard]] const std::vector<std::string_view>& GoldenNames();
 [[nodiscard]] model::Cycle GoldenCycle(std::string_view name);
+// The main of a program that is called with a folder: every golden cycle into a folder of its name
+// in there. Returns the status to exit with.
+[[nodiscard]] int WriteGoldenCases(
+    int argc, char** argv,
+    const std::function<bool(const std::string& dir, const model::Cycle& cycle)>& write);
 
 }  // namespace stepagent::testing

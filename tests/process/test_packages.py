@@ -158,7 +158,7 @@ class Packages(unittest.TestCase):
         python = os.path.join(venv, 'bin', 'python')
         run(python, '-m', 'pip', 'install', '--no-index', '--no-deps', self.package('*.whl'))
         command = os.path.join(venv, 'bin', 'stepagent')
-        self.assertEqual(run(command, '--version'), 'stepagent 0.1.0\n')
+        self.assertRegex(run(command, '--version'), r'^stepagent 0\.1\.0\+[0-9a-f]{8}\n$')
         self.records([command])
         self.records([python, '-m', 'stepagent'])
         library = run(python, '-c', 'import stepagent; print(stepagent.library())').strip()

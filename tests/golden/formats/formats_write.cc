@@ -1,9 +1,6 @@
 // formats_write DIR: writes every golden cycle in every format, one folder a case, and beside them
 // what the cycle itself holds: model.json, the sums that every format must give back.
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -84,7 +81,6 @@ bool WriteModel(const std::string& dir, const Cycle& cycle) {
 }
 
 bool WriteCase(const std::string& dir, const Cycle& cycle) {
-  mkdir(dir.c_str(), 0777);
   bool good = WriteModel(dir, cycle);
   for (const std::string_view format : stepagent::writers::KnownFormats()) {
     const auto result = stepagent::writers::MakeWriter(format)->Write(
@@ -98,15 +94,5 @@ bool WriteCase(const std::string& dir, const Cycle& cycle) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: formats_write DIR\n");
-    return 2;
-  }
-  const std::string out = argv[1];
-  if (mkdir(out.c_str(), 0777) != 0 && errno != EEXIST) return 3;
-  bool good = true;
-  for (const std::string_view name : stepagent::testing::GoldenNames()) {
-    good &= WriteCase(out + "/" + std::string(name), stepagent::testing::GoldenCycle(name));
-  }
-  return good ? 0 : 1;
+  return stepagent::testing::WriteGoldenCases(argc, argv, WriteCase);
 }

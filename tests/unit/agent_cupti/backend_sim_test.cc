@@ -16,44 +16,13 @@
 #include "agent/cupti/api_table.h"
 #include "agent/cupti/cupti_backend.h"
 #include "agent/cupti/kinds.h"
+#include "tests/unit/agent_cupti/backend_fixture.h"
 #include "tests/unit/agent_cupti/recording_sink.h"
-#include "tests/unit/agent_cupti/sim_driver.h"
 
 namespace stepagent::cupti {
 namespace {
 
 using core::CallClass;
-
-constexpr uint32_t kAll = ActivityMask(kActivityKernel) | ActivityMask(kActivityMemcpy) |
-                          ActivityMask(kActivityMemset) | ActivityMask(kActivityLaunch) |
-                          ActivityMask(kActivitySync) | ActivityMask(kActivityOverhead) |
-                          ActivityMask(kActivityMemory);
-
-// The driver and its context, made once per process.
-struct Fixture {
-  SimDriver cuda;
-  CUcontext context = nullptr;
-  CUfunction kernel = nullptr;
-  CUdeviceptr memory = 0;
-  bool is_usable = false;
-  CUresult init_result = CUDA_ERROR_UNKNOWN;
-};
-Fixture& TheFixture() {
-  static auto* fixture = [] {
-    auto* made = new Fixture();
-    if (!core::NameTable::Init() || !core::MapPhaseWords() || !made->cuda.Load()) return made;
-    core::HostClock::Start();
-    made->init_result = made->cuda.Init(0);
-    Backend().NoteCuda();
-    if (made->init_result != CUDA_SUCCESS) return made;
-    made->is_usable = made->cuda.PrimaryCtxRetain(&made->context, 0) == CUDA_SUCCESS &&
-                      made->cuda.CtxSetCurrent(made->context) == CUDA_SUCCESS &&
-                      made->cuda.MemAlloc(&made->memory, 4096) == CUDA_SUCCESS;
-    made->kernel = static_cast<CUfunction>(made->cuda.RegisterKernel("_Z4gemmPfS_", 50000));
-    return made;
-  }();
-  return *fixture;
-}
 
 class BackendOnSim : public testing::Test {
  protected:
@@ -427,55 +396,6 @@ TEST_F(BackendOnSim, AStalledDrainCountsWhatItLoses) {
   EXPECT_EQ(sink_.kernels.size() + counters.pool_dropped[kActivityKernel] + counters.cupti_dropped,
             kLaunches);
   EXPECT_FALSE(counters.dropped_unknown);
-}
-
-// Run alone, with a fault scripted for the simulator and the code that must come of it.
-TEST(BackendReason, IsTheExpectedOne) {
-  const char* expected = getenv("STEPAGENT_TEST_REASON");
-  if (expected == nullptr) GTEST_SKIP() << "STEPAGENT_TEST_REASON is not set";
-  (void)TheFixture();
-  ASSERT_NE(TheFixture().cuda.handle, nullptr);
-  ArmRequest request;
-  request.activities = kAll;
-  Backend().Arm(request);
-  EXPECT_EQ(Backend().state().reason_code, expected) << Backend().state().reason;
-  EXPECT_FALSE(Backend().state().reason.empty());
-  const bool is_partial = std::string(expected) == "kinds_missing";
-  EXPECT_EQ(Backend().IsArmed(), is_partial);
-  EXPECT_EQ(Backend().IsSubscribed(), is_partial);
-  EXPECT_EQ(Backend().state().status,
-            is_partial ? GpuState::Status::kPartial : GpuState::Status::kUnavailable);
-  Backend().Release();
-}
-
-// Run alone: the newest libcupti on the loader's path does not work with the driver.
-TEST(BackendFallback, TakesTheNextOlderLibrary) {
-  if (getenv("STEPAGENT_TEST_FALLBACK") == nullptr) GTEST_SKIP() << "not asked for";
-  ASSERT_TRUE(TheFixture().is_usable);
-  ArmRequest request;
-  request.activities = kAll;
-  Backend().Arm(request);
-  EXPECT_TRUE(Backend().IsArmed()) << Backend().state().reason;
-  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected);
-  EXPECT_TRUE(Backend().state().reason_code.empty());
-  EXPECT_NE(Backend().state().cupti_path.find("libcupti.so.12"), std::string::npos);
-  for (const KindState& kind : Backend().kinds()) EXPECT_TRUE(kind.error.empty()) << kind.error;
-  Backend().Release();
-}
-
-// Without a driver in the process.
-TEST(BackendWithoutDriver, SaysSo) {
-  ArmRequest request;
-  request.activities = kAll;
-  Backend().Arm(request);
-  EXPECT_FALSE(Backend().IsArmed());
-  EXPECT_EQ(Backend().state().reason_code, "no_driver");
-  EXPECT_EQ(Backend().DeviceClockNs(), 0U);
-  RecordingSink sink;
-  EXPECT_EQ(Backend().Decode(&sink), 0U);
-  Backend().FlushPlain();
-  Backend().Disarm();
-  Backend().Release();
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ TEST(Hello, HoldsEverything) {
   hello.activities = {"kernel", "nvtx"};
   hello.process_start_ticks = 99;
   hello.max_bytes = 1ULL << 40;
+  hello.launcher_watches = true;
   v1::Hello read;
   ASSERT_TRUE(read.ParseFromString(EncodeHello(hello)));
   EXPECT_EQ(read.protocol(), proto::kProtocol);
@@ -74,6 +75,7 @@ TEST(Hello, HoldsEverything) {
   EXPECT_EQ(read.labels().at("batch"), "64");
   EXPECT_EQ(read.activities_size(), 2);
   EXPECT_EQ(read.max_bytes(), 1ULL << 40);
+  EXPECT_TRUE(read.launcher_watches());
 }
 
 TEST(Goodbye, CarriesTheTotals) {

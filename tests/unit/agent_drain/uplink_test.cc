@@ -1,5 +1,3 @@
-#include "agent/drain/io/uplink.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -7,69 +5,15 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <set>
 #include <sstream>
 
-#include "agent/core/clock.h"
-#include "agent/core/phase_words.h"
 #include "control.pb.h"
-#include "fake_collector.h"
 #include "proto/limits.h"
+#include "uplink_fixture.h"
 
 namespace stepagent::drain::io {
 namespace {
-
-using core::HostClock;
-constexpr auto kBatch = static_cast<uint8_t>(proto::FrameType::kBatch);
-constexpr auto kGoodbye = static_cast<uint8_t>(proto::FrameType::kGoodbye);
-
-std::string OwnAddress(const char* what) {
-  static int number = 0;
-  return "@stepagent-test/" + std::to_string(getpid()) + "/" + what + std::to_string(number++);
-}
-
-std::vector<std::string>* g_lines = nullptr;
-
-class UplinkTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(core::MapPhaseWords());
-    g_lines = &lines_;
-    address_ = OwnAddress("collector");
-    config_.session = "0123456789abcdef";
-    config_.report = [](const char* line) { g_lines->push_back(line); };
-  }
-  void TearDown() override { uplink_.Finish(kPatienceNs); }
-
-  // Waits as the agent does: on its wake word, which the io thread bumps when there is news.
-  bool Await(const std::function<bool()>& condition) {
-    const uint64_t end = HostClock::MonotonicNs() + kPatienceNs;
-    while (true) {
-      const uint32_t seen = core::g_words->wake.load();
-      if (condition()) return true;
-      if (HostClock::MonotonicNs() > end) return false;
-      core::FutexWait(&core::g_words->wake, seen, 20'000'000);
-    }
-  }
-  bool Submit(const std::string& payload, uint64_t records = 1) {
-    BatchContent content;
-    content.records[v1::ACTIVITY_LAUNCH] = records;
-    return uplink_.Submit(kBatch, payload, sequence_++, content);
-  }
-  uint64_t Lost() {
-    const BatchContent losses = uplink_.TakeLosses();
-    EXPECT_EQ(losses.total(), losses.records[v1::ACTIVITY_LAUNCH]);
-    return lost_ += losses.total();
-  }
-
-  static constexpr uint64_t kPatienceNs = 20'000'000'000;
-  std::string address_;
-  UplinkConfig config_;
-  Uplink uplink_;
-  std::vector<std::string> lines_;
-  uint64_t sequence_ = 0, lost_ = 0;
-};
 
 std::set<std::string> OpenFiles() {
   std::set<std::string> files;
@@ -405,85 +349,6 @@ TEST_F(UplinkTest, TheThreadIsNamedBlocksAllSignalsAndDoesNotWakeWhileIdle) {
     switches = now;
   }
   ADD_FAILURE() << "the io thread keeps waking up";
-}
-
-// --- control
-
-class ControlTest : public UplinkTest {
- protected:
-  void SetUp() override {
-    UplinkTest::SetUp();
-    char folder[] = "/tmp/stepagent-control-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    config_.control_folder = folder_;
-  }
-  void TearDown() override {
-    UplinkTest::TearDown();
-    EXPECT_EQ(rmdir(folder_.c_str()), 0) << "the socket's file was left behind";
-  }
-  Peer Connect(const std::string& folder) {
-    const proto::SocketAddress address =
-        proto::AgentAddress(folder, geteuid(), getpid(), config_.session);
-    const uint64_t end = HostClock::MonotonicNs() + kPatienceNs;
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    while (connect(fd, reinterpret_cast<const sockaddr*>(&address.raw), address.length) != 0) {
-      if (HostClock::MonotonicNs() > end) {
-        ADD_FAILURE() << "no control socket";
-        break;
-      }
-      sched_yield();
-    }
-    return Peer(fd);
-  }
-  void AnswerAll() {
-    for (const PendingRequest& request : uplink_.TakeRequests()) {
-      uplink_.Answer(request.id, "answer to " + request.payload);
-    }
-  }
-  std::string Ask(Peer* peer, const std::string& what) {
-    peer->Send(FrameBytes(proto::FrameType::kControlRequest, what));
-    EXPECT_TRUE(Await([&] {
-      AnswerAll();
-      pollfd ready{peer->fd(), POLLIN, 0};
-      return poll(&ready, 1, 0) > 0;
-    }));
-    const auto frame = peer->ReadFrame();
-    return frame ? frame->payload : "";
-  }
-
-  std::string folder_;
-};
-
-TEST_F(ControlTest, OneRequestOneAnswerThenItHangsUp) {
-  ASSERT_TRUE(uplink_.Start(config_));
-  for (int i = 0; i < 3; ++i) {
-    Peer peer = Connect(folder_);
-    EXPECT_EQ(Ask(&peer, "status"), "answer to status");
-    EXPECT_FALSE(peer.ReadFrame());
-  }
-}
-
-TEST_F(ControlTest, AFolderThatCannotBeUsedGivesTheAbstractName) {
-  config_.control_folder = "/proc/no/such/folder";
-  ASSERT_TRUE(uplink_.Start(config_));
-  Peer peer = Connect("");
-  EXPECT_EQ(Ask(&peer, "status"), "answer to status");
-}
-
-TEST_F(ControlTest, SilentAndRudePeersAreDroppedAndOthersAnswered) {
-  ASSERT_TRUE(uplink_.Start(config_));
-  std::vector<Peer> silent;
-  for (int i = 0; i < 40; ++i) silent.push_back(Connect(folder_));  // more than it serves at once
-  Peer rude = Connect(folder_);
-  rude.Send("what is this?! something longer than a header");
-  Peer vanishing = Connect(folder_);
-  vanishing.Send(FrameBytes(proto::FrameType::kControlRequest, "gone"));
-  vanishing.Close();
-  Peer polite = Connect(folder_);
-  EXPECT_EQ(Ask(&polite, "status"), "answer to status");  // after the silent ones' two seconds
-  EXPECT_FALSE(silent[0].ReadFrame());
-  EXPECT_FALSE(rude.ReadFrame());
 }
 
 }  // namespace

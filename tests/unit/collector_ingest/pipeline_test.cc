@@ -395,6 +395,38 @@ TEST_F(Interrupted, RecoverWritesTheCycleAndClosesTheSession) {
   EXPECT_EQ(spool::RecoverAll(session).cycles_written, 0U);
 }
 
+// A launcher that outlives agent and collector finishes the session with what it saw.
+TEST_F(Interrupted, HowTheProcessEndedIsWrittenAndKeptInTheRawFile) {
+  const std::string session = LeaveBehind(false);
+  v1::TargetEnded ended;
+  ended.set_signal(9);
+  spool::RecoverReport report;
+  ended.set_pid(4242);
+  spool::RecoverSession(session, spool::Living::kFinishToo, &report, {}, &ended);
+  EXPECT_EQ(report.cycles_written, 1U);
+  const auto manifest = ReadJson(session + "/cycle-0000/manifest.json");
+  EXPECT_EQ(manifest["cycle"]["reason"], "killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(manifest["cycle"]["signal"], 9);
+  std::vector<std::string> reasons;
+  spool::RawReport raw;
+  EXPECT_EQ(spool::ReadCycles(
+                session + "/raw.steps",
+                [&](const model::Cycle& cycle) { reasons.push_back(cycle.reason); }, &raw),
+            "");
+  EXPECT_EQ(reasons, (std::vector<std::string>{"killed by signal 9 (SIGKILL)"}));
+}
+
+TEST_F(Interrupted, AnotherProcessesEndIsNotThisOnes) {
+  const std::string session = LeaveBehind(false);
+  v1::TargetEnded ended;
+  ended.set_signal(9);
+  ended.set_pid(1);
+  spool::RecoverReport report;
+  spool::RecoverSession(session, spool::Living::kFinishToo, &report, {}, &ended);
+  const auto manifest = ReadJson(session + "/cycle-0000/manifest.json");
+  EXPECT_EQ(manifest["cycle"]["reason"], "the session ended without a goodbye");
+}
+
 TEST_F(Interrupted, HalfWrittenCycleIsWrittenAnew) {
   const std::string session = LeaveBehind(true);
   const std::string trace =

@@ -73,5 +73,17 @@ TEST(StepRows, UnevenColumnsAndTooManyRows) {
   EXPECT_EQ(store.All().each.size(), kMostStepRows);
 }
 
+TEST(StepRows, AStepWithBeginAndEndHasOneDuration) {
+  StepRowStore store;
+  store.Learn(1, 12);
+  store.Learn(9, 1);  // no row of it: it stays out
+  store.Take(Rows(3, 0, 3));
+  const AllSteps all = store.All();
+  ASSERT_EQ(all.each.size(), 3U);
+  EXPECT_EQ(all.each[0].dur_ns, 0U);
+  EXPECT_EQ(all.each[1].dur_ns, 12U);
+  EXPECT_EQ(all.each[2].dur_ns, 20U);
+}
+
 }  // namespace
 }  // namespace stepagent::model

@@ -74,7 +74,9 @@ TEST_F(Stepcollector, SaysItsVersionAndRefusesNonsense) {
   EXPECT_EQ(Run({"--socket", Socket(), "--out", Out(), "--idle-exit", "soon"}), 2);
   EXPECT_EQ(Run({"--socket", Socket(), "--out", Out(), "--log", "loud"}), 2);
   EXPECT_EQ(Run({"--socket", std::string(300, 'x'), "--out", Out()}), 2);
+  EXPECT_EQ(Run({"--socket", Socket(), "--out", ""}), 2);
   EXPECT_NE(Said().find("--idle-exit: 'soon'"), std::string::npos);
+  EXPECT_NE(Said().find("--out: '': empty; allowed: a folder"), std::string::npos);
   EXPECT_FALSE(fs::exists(Out()));
 }
 

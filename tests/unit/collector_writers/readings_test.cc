@@ -1,4 +1,5 @@
 // Readings: each fault raises its own, in words with numbers and a place.
+#include <set>
 #include <sstream>
 
 #include "collector/analysis/cost.h"
@@ -283,6 +284,40 @@ TEST(Readings, NothingStandsOutIsSaid) {
   const Json summary = Summarize(MakeLoop(healthy));
   EXPECT_EQ(FirstReading(summary), "nothing stands out");
   EXPECT_NE(RenderSummaryText(summary, {}).find("nothing stands out"), std::string::npos);
+}
+
+// A server, or a window by signal: what is said of it knows no step.
+TEST(ReadingsWithoutSteps, SpeakOfTheWindow) {
+  const std::pair<Loop, const char*> workloads[] = {
+      {{.loader_ns = 8'000'000}, "device_idle_in_range"},
+      {{.kernels = 150, .kernel_ns = 2'000}, "many_small_launches"},
+      {{.waits_inside = true}, "waits_drain_the_queue"},
+      {{.one_long = true}, "one_kernel_dominates"},
+      {{.collective = true}, "exposed_collectives"},
+      {{.pageable = true}, "pageable_copies"},
+  };
+  std::set<std::string> seen;
+  for (const auto& [loop, id] : workloads) {
+    model::Cycle cycle = MakeLoop(loop);
+    cycle.steps.clear();
+    for (model::Call& call : cycle.calls) call.step = model::kNoStep;
+    for (model::Kernel& kernel : cycle.kernels) kernel.step = model::kNoStep;
+    for (model::Copy& copy : cycle.copies) copy.step = model::kNoStep;
+    for (model::Range& range : cycle.ranges) range.step = model::kNoStep;
+    const Json summary = Summarize(cycle);
+    for (const Json& reading : summary.at("readings")) {
+      seen.insert(reading.at("id").get<std::string>());
+      const std::string text = reading.at("observation").get<std::string>() +
+                               reading.at("evidence").at("text").get<std::string>() +
+                               reading.at("hypothesis").get<std::string>() +
+                               reading.at("next_check").get<std::string>();
+      EXPECT_EQ(text.find("step"), std::string::npos) << text;
+    }
+    const std::string text = RenderSummaryText(summary, {});
+    EXPECT_EQ(text.find("a step"), std::string::npos) << text;
+    EXPECT_EQ(text.find(", 0 steps"), std::string::npos) << text;
+  }
+  for (const auto& [loop, id] : workloads) EXPECT_TRUE(seen.contains(id)) << id;
 }
 
 }  // namespace

@@ -48,14 +48,6 @@ TEST(TakeSettings, RefusesRepeatsAndMissingValues) {
             "--graph: '': needs a value; allowed: graph, node");
 }
 
-TEST(ShellWord, QuotesWhatNeedsIt) {
-  EXPECT_EQ(ShellWord("/a/b-c.d_e,f"), "/a/b-c.d_e,f");
-  EXPECT_EQ(ShellWord("a b"), "'a b'");
-  EXPECT_EQ(ShellWord("a'b"), "'a'\\''b'");
-  EXPECT_EQ(ShellWord(""), "''");
-  EXPECT_EQ(ShellWord("$x\\@"), "'$x\\@'");
-}
-
 TEST(RunPlan, NothingSetRecordsTheWholeRun) {
   const RunPlan plan = Plan({"--", "app", "x"});
   EXPECT_EQ(plan.error, "");

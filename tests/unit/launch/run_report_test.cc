@@ -64,9 +64,30 @@ TEST_F(RunReportTest, WithoutAStepSourceItOffersTheRangesSeen) {
   AddSession(0, "{}", R"({"ranges":[{"name":"load","domain":"","count":3,"total_ns":7},
       {"name":"a@b","domain":"torch","count":40},{"name":null,"count":9},{"name":"load","domain":null,"count":2}]})");
   const auto lines = Lines();
-  EXPECT_THAT(lines, Contains("no step source was given; ranges seen, as values of --step:"));
+  EXPECT_THAT(lines, Contains("no step source was given; ranges seen, as values of --step, the "
+                              "likeliest first:"));
   EXPECT_THAT(lines, Contains("  --step 'nvtx:a\\@b@torch'   (40 times)"));
   EXPECT_THAT(lines, Contains("  --step nvtx:load   (5 times)"));
+}
+
+TEST_F(RunReportTest, OffersTheOutermostRangeThatRepeatsFirst) {
+  plan_.is_whole = true;
+  AddSession(0, "{}", R"({"ranges":[
+      {"name":"main","domain":"","count":1,"total_ns":9000,"level":0},
+      {"name":"layer","domain":"","count":500,"total_ns":4000,"level":2},
+      {"name":"prefetch","domain":"","count":900,"total_ns":100,"level":0},
+      {"name":"train_step","domain":"","count":50,"total_ns":8000,"level":1},
+      {"name":"iteration","domain":"","count":50,"total_ns":5000,"level":0},
+      {"name":"old","domain":"","count":700}]})");
+  std::vector<std::string> offered;
+  for (const std::string& line : Lines())
+    if (line.starts_with("  --step ")) offered.push_back(line);
+  EXPECT_EQ(offered, (std::vector<std::string>{
+                         "  --step nvtx:iteration   (50 times)",
+                         "  --step nvtx:prefetch   (900 times)",
+                         "  --step nvtx:train_step   (50 times)",
+                         "  --step nvtx:layer   (500 times)", "  --step nvtx:old   (700 times)",
+                         "  --step nvtx:main   (1 times)"}));
 }
 
 TEST_F(RunReportTest, NothingRecordedSaysWhy) {
@@ -76,12 +97,58 @@ TEST_F(RunReportTest, NothingRecordedSaysWhy) {
   EXPECT_EQ(Lines()[1], "  /x: not traceable: secure mode");
 }
 
+TEST_F(RunReportTest, AFolderThatCannotBeMadeIsSaid) {
+  folder_.Write("file", "");
+  plan_.settings.out = folder_.path() + "/file";
+  EXPECT_THAT(Lines()[1], HasSubstr(plan_.settings.out + ": cannot be created: "));
+  EXPECT_THAT(Lines()[1], HasSubstr("--out DIR"));
+}
+
+TEST_F(RunReportTest, SaysWhatANamedCollectorHas) {
+  using State = CollectorWord::State;
+  plan_.settings.collector = "/run/c";
+  outcome_.collector = {State::kNobody, "/run/c: No such file or directory", "", 0};
+  EXPECT_EQ(Lines()[1],
+            "  no collector listens at /run/c: No such file or directory: start one "
+            "(stepcollector --socket /run/c --out DIR), or leave out --collector");
+  outcome_.collector = {State::kOthers, "", "", 4711};
+  EXPECT_THAT(Lines()[1], HasSubstr("is user 4711's and takes nothing of user"));
+  outcome_.collector = {State::kSilent, "no answer in time", "", 0};
+  EXPECT_THAT(Lines()[1], HasSubstr("did not answer (no answer in time)"));
+  outcome_.collector = {State::kAnswered, "", "", 0};
+  EXPECT_EQ(Lines()[1],
+            "  the collector at /run/c has no session of this run: no process came to a first "
+            "warmup");
+  outcome_.collector = {State::kAnswered, "", "/elsewhere/r1", 0};
+  EXPECT_THAT(Lines()[1], HasSubstr("writes into /elsewhere/r1"));
+}
+
+TEST_F(RunReportTest, ASocketOfAnotherUserIsSaid) {
+  outcome_.collector = {CollectorWord::State::kOthers, "", "", 4711};
+  EXPECT_THAT(Lines()[1], HasSubstr("a process of user 4711 holds this run's socket"));
+}
+
+TEST_F(RunReportTest, AWarmupAloneIsNoRecording) {
+  AddSession(0, "{}");
+  outcome_.written.sessions[0].cycles.clear();
+  EXPECT_EQ(Lines()[1],
+            "  a process came to a warmup, and the run ended before its first active step");
+}
+
 TEST_F(RunReportTest, SaysHowACycleEndedUnlessAsPlanned) {
   AddSession(0, "{}");
   outcome_.written.sessions[0].cycles[0].ended = "exit";
   EXPECT_EQ(Lines()[1], "  rank 0  train (pid 40)  1 cycle; cycle 0 ended by: exit");
   plan_.is_whole = true;
   EXPECT_EQ(Lines()[1], "  rank 0  train (pid 40)  1 cycle");
+}
+
+TEST_F(RunReportTest, SaysWhatKilledIt) {
+  AddSession(0, R"({"cycle":{"ended":"killed","reason":"killed by signal 9 (SIGKILL)"}})");
+  outcome_.written.sessions[0].cycles[0].ended = "killed";
+  EXPECT_EQ(Lines()[1],
+            "  rank 0  train (pid 40)  1 cycle; cycle 0 ended by: killed (killed by signal 9 "
+            "(SIGKILL))");
 }
 
 TEST_F(RunReportTest, HostileDocumentsDoNoHarm) {

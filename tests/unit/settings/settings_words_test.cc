@@ -5,6 +5,7 @@
 #include <string>
 
 #include "proto/settings.h"
+#include "proto/shell_word.h"
 
 namespace stepagent::proto {
 namespace {
@@ -278,6 +279,22 @@ TEST(Log, TakesALevelAndAFile) {
   EXPECT_EQ(WhyOf("--log", "loud"), "'loud' is no level");
   EXPECT_EQ(WhyOf("--log", "info:"), "no file after the colon");
   EXPECT_EQ(WhyOf("--log", ":x"), "'' is no level");
+}
+
+TEST(SignalText, NamesWhatEndsProcessesToo) {
+  EXPECT_EQ(SignalText(SIGSEGV), "SEGV");
+  EXPECT_EQ(SignalText(SIGKILL), "KILL");
+  EXPECT_EQ(SignalText(SIGRTMIN + 1), "RTMIN+1");
+  EXPECT_EQ(SignalText(127), "127");
+  EXPECT_FALSE(ParseSignal("SEGV"));
+}
+
+TEST(ShellWord, QuotesWhatNeedsIt) {
+  EXPECT_EQ(ShellWord("/a/b-c.d_e,f"), "/a/b-c.d_e,f");
+  EXPECT_EQ(ShellWord("a b"), "'a b'");
+  EXPECT_EQ(ShellWord("a'b"), "'a'\\''b'");
+  EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("$x\\@"), "'$x\\@'");
 }
 
 }  // namespace

@@ -1,0 +1,241 @@
+"""The commands' own words: what is refused, which process was meant, what ended a run."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+import harness
+from harness import AgentTest, app, eventually
+
+
+class Commands(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.runtime = os.path.join(self.scratch, 'runtime')
+        self.env = dict(harness.clean_environment(), STEPAGENT_RUNTIME_DIR=self.runtime)
+
+    def ask(self, *arguments, status=0):
+        return self.control(*arguments, env=self.env, status=status)
+
+    def serve(self, *options, **settings):
+        env = self.environment(STEPAGENT_RUNTIME_DIR=self.runtime, **settings)
+        process = self.start_app([app('server'), *options], env)
+        self.assertIn('ready', process.stdout.readline())
+        eventually(lambda: self.phase(process.pid) == 'idle', 'idle')
+        return process
+
+    def phase(self, pid):
+        result = self.ask('status', str(pid), '--json', status=None)
+        return json.loads(result.stdout)[0]['phase'] if result.returncode == 0 else None
+
+
+class Start(Commands):
+    def test_a_required_kind_that_is_not_recorded_is_refused(self):
+        process = self.serve()
+        result = self.ask('start', str(process.pid), '--require', 'memory', '--for', '100ms', status=1)
+        self.assertIn("refused: --require: 'memory': not among the activities recorded; allowed: kernel",
+                      result.stdout)
+        self.assertEqual(self.phase(process.pid), 'idle')
+        self.ask('start', str(process.pid), '--require', 'memory', '--activities', '+memory',
+                 '--for', '100ms')
+        self.stop_app(process)
+        cycle, = self.traced(1)
+        self.assertTrue(cycle.manifest['kinds']['memory']['enabled'])
+
+    def test_busy_is_said_with_and_without_a_length(self):
+        process = self.serve()
+        self.ask('start', str(process.pid), '--no-wait')
+        eventually(lambda: self.phase(process.pid) == 'active', 'active')
+        for more in ((), ('--steps', '2', '--step', 'nvtx:request'), ('--for', '100ms')):
+            result = self.ask('start', str(process.pid), *more, status=1)
+            self.assertIn('busy: already active', result.stdout)
+        self.ask('stop', str(process.pid))
+        self.stop_app(process)
+
+    def test_bare_says_which_process_it_acts_on(self):
+        process = self.serve()
+        result = self.ask('start', '--for', '100ms')
+        self.assertIn('stepagent: start: the one process that answers: %d  ' % process.pid,
+                      result.stderr)
+        result = self.ask('start', str(process.pid), '--for', '100ms')
+        self.assertNotIn('the one process', result.stderr)
+        other = self.serve()
+        self.assertIn('2 processes answer', self.ask('start', '--for', '1s', status=1).stderr)
+        self.stop_app(other)
+        self.stop_app(process)
+
+
+class Waiting(Commands):
+    def test_a_path_that_is_not_there_is_said_at_once(self):
+        missing = os.path.join(self.scratch, 'later')
+        process = self.start_app([harness.STEPAGENT, 'wait', missing], self.env)
+        self.assertEqual(process.stderr.readline(),
+                         'stepagent: wait: %s: not there, and no session in it; waiting for one '
+                         '(--timeout S bounds that)\n' % missing)
+        self.assertIsNone(process.poll())
+        # What comes later ends the wait: a path may be awaited before its run begins.
+        env = harness.agent_environment(missing, sim=False, schedule='active=1,repeat=1',
+                                        step='nvtx:train_step')
+        self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+        self.assertEqual(process.wait(timeout=harness.PATIENCE), 0)
+
+    def test_a_file_is_refused(self):
+        path = os.path.join(self.scratch, 'file')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('x')
+        result = self.ask('wait', path, status=2)
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1)
+        self.assertIn(path + ': a file; allowed: an output, run or session folder', result.stderr)
+
+
+class Reports(Commands):
+    def test_rows_are_a_whole_number(self):
+        for command in (['report', '/none'], ['diff', '/none', '/none']):
+            for bad in ('-1', '1.5', 'many', ''):
+                result = self.ask(*command, '--top', bad, status=2)
+                self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+                self.assertIn("--top: '%s': allowed: a whole number; 0 shows all" % bad, result.stderr)
+
+    def test_an_empty_list_of_events_is_no_trace(self):
+        for text in ('[]', '{"traceEvents": []}'):
+            path = os.path.join(self.scratch, 'empty.json')
+            with open(path, 'w', encoding='utf-8') as file:
+                file.write(text)
+            result = self.ask('report', path, status=3)
+            self.assertIn(path + ': holds no trace', result.stderr)
+
+
+class Log(Commands):
+    def test_a_file_that_cannot_be_written_is_one_line_and_stderr_takes_its_place(self):
+        blocked = os.path.join(self.scratch, 'none', 'log')
+        env = self.environment(sim=False, schedule='active=1,repeat=1', step='nvtx:train_step',
+                               log='info:' + blocked)
+        result = self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+        lines = [l for l in result.stderr.splitlines() if '--log' in l]
+        self.assertEqual(lines, ['stepagent: --log: %s: No such file or directory; its lines come '
+                                 'here instead' % blocked])
+        self.assertIn('stepagent: written: ', result.stderr)
+        self.traced(1)
+
+
+class Caps(Commands):
+    def limited(self, **settings):
+        env = self.environment(sim=False, schedule='active=100000,repeat=1', step='nvtx:train_step',
+                               **settings)
+        self.run_app([app('train_loop'), '--host-only', '--steps', '100'], env)
+        cycle, = self.traced(1)
+        self.assertEqual(cycle.manifest['cycle']['ended'], 'limit')
+        self.assertEqual(cycle.summary['cycle'], cycle.manifest['cycle'])
+        return cycle.manifest['cycle']['reason']
+
+    def test_the_cap_that_ended_a_cycle_has_its_name(self):
+        self.assertEqual(self.limited(max_window='300ms'), 'max-window reached: 300 ms')
+
+    def test_so_have_records(self):
+        self.assertEqual(self.limited(max_records='200'), 'max-records reached: 200')
+
+    def test_and_the_collectors_bytes(self):
+        self.assertIn('max-bytes reached', self.limited(max_bytes='4000'))
+
+
+class Versions(Commands):
+    @staticmethod
+    def note(path):
+        """The linker's id of a file, as another tool reads it."""
+        text = subprocess.run(['readelf', '-n', path], capture_output=True, text=True, check=True).stdout
+        return re.search(r'Build ID: ([0-9a-f]{8})', text).group(1)
+
+    def test_every_program_names_its_build_and_the_library_does_in_its_session(self):
+        version = re.escape('0.1.0+')
+        for program in (harness.STEPAGENT, harness.STEPCOLLECTOR):
+            said = self.run_app([program, '--version'], self.env).stdout
+            self.assertRegex(said, '^%s %s%s\n$' % (os.path.basename(program), version,
+                                                    self.note(program)))
+        env = self.environment(sim=False, schedule='active=1,repeat=1', step='nvtx:train_step')
+        self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+        cycle, = self.traced(1)
+        core = os.path.join(os.path.dirname(harness.STUB), 'libstepagent_core.so')
+        self.assertEqual(cycle.manifest['session']['agent_version'], '0.1.0+' + self.note(core))
+
+
+class Run(Commands):
+    def run_steps(self, *options, status=0, steps=4):
+        command = [harness.STEPAGENT, 'run', '-o', self.out, '--schedule', 'active=2,repeat=1',
+                   '--step', 'nvtx:train_step', *options, '--', app('train_loop'), '--host-only',
+                   '--steps', str(steps)]
+        return self.run_app(command, self.env, status=status)
+
+    def test_steps_have_one_duration_in_one_manifest(self):
+        self.run_steps()
+        cycle, = self.traced(1)
+        by_index = {row['index']: row['dur_ns'] for row in cycle.manifest['all_steps']['each']}
+        self.assertGreater(len(cycle.manifest['steps']), 1)
+        for step in cycle.manifest['steps']:
+            self.assertEqual(by_index[step['process_index']], step['end_ns'] - step['begin_ns'])
+
+    def test_a_folder_that_cannot_be_made_is_the_reason(self):
+        with open(self.out, 'w', encoding='utf-8'):
+            pass
+        result = self.run_steps()
+        self.assertIn('%s: cannot be created: %s: Not a directory; give --out DIR' % (self.out, self.out),
+                      result.stderr)
+        self.assertNotIn('no process of the run came to a first warmup', result.stderr)
+
+    def test_a_named_collector_says_where_the_traces_are(self):
+        where = os.path.join(self.scratch, 'of-collector')
+        path = os.path.join(self.scratch, 'socket')
+        collector = self.start_app([harness.STEPCOLLECTOR, '--socket', path, '--out', where], self.env)
+        eventually(lambda: os.path.exists(path), 'the collector listens')
+        result = self.run_steps('--collector', path)
+        self.assertIn('stepagent: traces in %s/' % where, result.stderr)
+        self.assertIn('.pt.trace.json.gz', result.stderr)
+        self.assertFalse(os.path.exists(self.out))
+        # Nothing of that run, and it is there: true as well.
+        result = self.run_steps('--collector', path, steps=0)
+        self.assertIn('the collector at %s has no session of this run' % path, result.stderr)
+        self.stop_app(collector)
+        result = self.run_steps('--collector', path)
+        self.assertIn('no collector listens at %s: ' % path, result.stderr)
+        self.assertIn('stepcollector --socket %s --out DIR' % path, result.stderr)
+
+    def left(self, way, *before, status):
+        """The cycle of a program that left by `way` without a goodbye, and the exit lines."""
+        command = [*before, app('exit_ways'), way, '100', '3000', '--in-step']
+        result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
+                               '--schedule', 'active=1000000', '--', *command], self.env, status=status)
+        cycle, = self.traced(1)
+        self.assertEqual(cycle.manifest['cycle']['ended'], 'killed')
+        self.assertEqual(cycle.summary['cycle'], cycle.manifest['cycle'])
+        return cycle, result.stderr
+
+    def test_what_killed_the_child_is_in_every_document(self):
+        cycle, said = self.left('kill', status=-signal.SIGKILL)
+        why = 'killed by signal 9 (SIGKILL)'
+        self.assertEqual(cycle.manifest['cycle']['reason'], why)
+        self.assertEqual(cycle.manifest['cycle']['signal'], 9)
+        with open(os.path.join(cycle.folder, 'summary.txt'), encoding='utf-8') as summary:
+            self.assertIn(why, ' '.join(summary.read().split()))
+        self.assertIn('ended by: killed (%s)' % why, said)
+        # A later reader of the raw file alone knows it, too.
+        raw = os.path.join(os.path.dirname(cycle.folder), 'raw.steps')
+        report = json.loads(self.ask('report', raw, '--json', status=1).stdout)
+        self.assertEqual(report['cycles'][0]['cycle'], cycle.manifest['cycle'])
+
+    def test_so_is_the_status_of_an_exit_without_handlers(self):
+        cycle, said = self.left('_exit', status=5)
+        self.assertEqual(cycle.manifest['cycle']['exit_status'], 5)
+        self.assertIn('ended by: killed (the process exited with status 5 without its exit handlers',
+                      said)
+
+    def test_of_a_grandchild_it_is_said_who_knows(self):
+        cycle, said = self.left('kill', 'sh', '-c', '"$0" "$@" & wait; exit 0', status=0)
+        self.assertRegex(cycle.manifest['cycle']['reason'],
+                         r'^the process ended without a goodbye; its exit status went to its parent, '
+                         r'process \d+$')
+        self.assertNotIn('signal', cycle.manifest['cycle'])
+        self.assertIn('ended by: killed (the process ended without a goodbye', said)
+
+
+if __name__ == '__main__':
+    harness.main()
