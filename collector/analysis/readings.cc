@@ -205,14 +205,17 @@ Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost) {
       silent(id, fmt::format("{}: {}", model::ActivityName(activity), WhyAbsent(cycle, activity)));
     }
   };
-  const std::string no_idle = WhyNoBusyTime(cycle);
+  // Host only says so for all of them at once.
+  const std::string no_idle = cycle.HostOnly() ? "" : WhyNoBusyTime(cycle);
   if (!no_idle.empty()) {
     for (const char* id : kIdleRules) silent(id, no_idle);
+    needs("pageable_copies", kMemcpy);
   } else {
     needs("waits_drain_the_queue", kSync);
+    needs("pageable_copies", kMemcpy);
+    needs("same_copy_each_step", kMemcpy);
     needs("device_idle_in_range", kNvtx);
   }
-  needs("pageable_copies", kMemcpy);
   const bool has_allocations =
       std::any_of(cycle.calls.begin(), cycle.calls.end(),
                   [](const model::Call& call) { return call.cls == CallClass::kAlloc; });
