@@ -37,7 +37,11 @@ Value OverDevices(const Json& summary, const char* key) {
   const Json& devices = Member(summary, "devices");
   if (!devices.is_array()) return std::nullopt;
   int64_t total = 0;
-  for (const Json& device : devices) total += Number(device, key).value_or(0);
+  for (const Json& device : devices) {
+    const Value figure = Number(device, key);
+    if (!figure) return std::nullopt;
+    total += *figure;
+  }
   return total;
 }
 
@@ -65,7 +69,7 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
   const Json &session = Member(summary, "session"), &steps = Member(summary, "steps");
   std::vector<int64_t> own, exposed;
   uint64_t launches = 0;
-  bool has_launches = false;
+  bool has_launches = false, has_exposed = false;
   for (const auto& [index, step] : rank.steps) {
     if (!step.is_whole) continue;
     own.push_back(step.OwnNs());
@@ -74,10 +78,10 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
   for (const Json& row : Member(steps, "each")) {
     const Value count = Number(row, "launches");
     has_launches |= count.has_value();
+    has_exposed |= Number(row, "exposed_collective_ns").has_value();
     launches += static_cast<uint64_t>(count.value_or(0));
   }
   const Value min = Number(steps, "min_ns"), max = Number(steps, "max_ns");
-  const bool has_device = Member(summary, "devices").is_array();
   return {{"rank", rank.rank < 0 ? Json(nullptr) : Json(rank.rank)},
           {"host", rank.host},
           {"pid", Maybe(Number(session, "pid"))},
@@ -88,8 +92,8 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
           {"step_min_ns", Maybe(min)},
           {"step_max_ns", Maybe(max)},
           {"step_spread_ns", min && max ? Json(*max - *min) : Json(nullptr)},
-          {"own_median_ns", has_device ? Maybe(Median(own)) : Json(nullptr)},
-          {"exposed_median_ns", has_device ? Maybe(Median(exposed)) : Json(nullptr)},
+          {"own_median_ns", has_exposed ? Maybe(Median(own)) : Json(nullptr)},
+          {"exposed_median_ns", has_exposed ? Maybe(Median(exposed)) : Json(nullptr)},
           {"busy_ns", Maybe(OverDevices(summary, "busy_ns"))},
           {"idle_ns", Maybe(OverDevices(summary, "idle_ns"))},
           {"collective_ns", Maybe(OverDevices(summary, "collective_ns"))},

@@ -44,6 +44,12 @@ constexpr std::array<Threshold, kThresholdCount> kTable = {{
     {"cost_ratio", 1.05, "that the ratio's interval lies above; less no reader would act on"},
 }};
 
+// Those that look at times when nothing runs.
+constexpr const char* kIdleRules[] = {"device_idle_in_range",   "many_small_launches",
+                                      "waits_drain_the_queue",  "device_idle_at_step_borders",
+                                      "launch_bound_stretches", "device_idle",
+                                      "same_copy_each_step"};
+
 bool IsLaunching(const model::Call& call) {
   return call.cls != CallClass::kSync && call.cls != CallClass::kOther &&
          call.cls != CallClass::kAlloc;
@@ -105,11 +111,21 @@ std::vector<Reading> RunRules(const ReadingContext& context) {
   const auto run = [&](Rule rule) {
     if (std::optional<Reading> reading = rule(context)) found.push_back(std::move(*reading));
   };
+  // Idle is what no work covers: without all kinds of work there is none to speak of.
+  const bool has_idle = WhyNoBusyTime(context.cycle).empty();
+  if (has_idle) {
+    for (const Rule rule : {IdleInRange, SmallLaunches, Drains, StepBorders, SameCopyEachStep}) {
+      run(rule);
+    }
+  }
   for (const Rule rule :
-       {IdleInRange, SmallLaunches, DominantKernel, Drains, StepBorders, PageableCopies,
-        SameCopyEachStep, ExposedCollectives, StreamsWithoutOverlap, FirstStepSlower, UnsteadySteps,
-        StepTimesDrift, AllocationsInSteps, ProfilerCost}) {
+       {DominantKernel, PageableCopies, ExposedCollectives, StreamsWithoutOverlap, FirstStepSlower,
+        UnsteadySteps, StepTimesDrift, AllocationsInSteps, ProfilerCost}) {
     run(rule);
+  }
+  if (!has_idle) {
+    run(PrivateNames);
+    return found;
   }
   if (!Explains(found, {"many_small_launches", "waits_drain_the_queue"})) run(LaunchBoundStretches);
   if (!Explains(found, {"device_idle_in_range", "many_small_launches", "waits_drain_the_queue",
@@ -195,10 +211,17 @@ Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost) {
       silent(id, fmt::format("{}: {}", model::ActivityName(activity), WhyAbsent(cycle, activity)));
     }
   };
-  needs("waits_drain_the_queue", kSync);
-  needs("pageable_copies", kMemcpy);
-  needs("same_copy_each_step", kMemcpy);
-  needs("device_idle_in_range", kNvtx);
+  // Host only says so for all of them at once.
+  const std::string no_idle = cycle.HostOnly() ? "" : WhyNoBusyTime(cycle);
+  if (!no_idle.empty()) {
+    for (const char* id : kIdleRules) silent(id, no_idle);
+    needs("pageable_copies", kMemcpy);
+  } else {
+    needs("waits_drain_the_queue", kSync);
+    needs("pageable_copies", kMemcpy);
+    needs("same_copy_each_step", kMemcpy);
+    needs("device_idle_in_range", kNvtx);
+  }
   const bool has_allocations =
       std::any_of(cycle.calls.begin(), cycle.calls.end(),
                   [](const model::Call& call) { return call.cls == CallClass::kAlloc; });

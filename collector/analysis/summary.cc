@@ -47,6 +47,10 @@ class Absences {
     reasons_[name] = WhyAbsent(cycle_, *needs_any.begin());
     return nullptr;
   }
+  // A figure of a table's rows, where there are any; `why` is empty where it is known.
+  void Figure(const char* name, const Json& table, const std::string& why) {
+    if (!why.empty() && table.is_array() && !table.empty()) reasons_[name] = why;
+  }
   Json Take() { return std::move(reasons_); }
 
  private:
@@ -121,6 +125,7 @@ void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   Absences absent(cycle);
   out["devices"] = absent.Table("devices", {kKernel, kMemcpy, kMemset},
                                 [&] { return DeviceTable(cycle, work); });
+  absent.Figure("devices.busy_ns", out.at("devices"), WhyNoBusyTime(cycle));
   out["collective_rule"] = kCollectiveRule;
   out["kernels"] = absent.Table("kernels", {kKernel}, [&] { return KernelTable(cycle, work); });
   out["graph_launches"] =

@@ -180,6 +180,7 @@ std::string DeviceLines(const Json& s) {
   for (const Json& d : s.at("devices")) {
     const int64_t span = d.at("device_span").at("dur_ns").get<int64_t>();
     const auto part = [&](const char* name, const char* key) {
+      if (!d.at(key).is_number()) return std::string(name) + " not known";
       return fmt::format("{} {} ({})", name, Time(d.at(key)), Percent(Share(d.at(key), span)));
     };
     const std::string name = Fit(Text(d, "name"), 40);
@@ -190,8 +191,13 @@ std::string DeviceLines(const Json& s) {
     out += Line("", fmt::format("{}, {}, {}, of them exposed {}", part("compute", "compute_ns"),
                                 part("copies", "copy_ns"), part("collectives", "collective_ns"),
                                 Time(d.at("exposed_collective_ns"))));
-    if (d.at("collective_ns") != 0) {
+    if (d.at("collective_ns").is_number() && d.at("collective_ns") != 0) {
       out += Line("", "collective: " + s.at("collective_rule").get<std::string>());
+    }
+    if (!d.at("busy_ns").is_number()) {
+      const std::string why = s.value("absent", Json::object()).value("devices.busy_ns", "");
+      out += Line("", "busy time needs kernels, copies and sets; " + Fit(why, 120));
+      continue;
     }
     out += Line("", fmt::format("compute and copies at once {}; busy for {} of the window",
                                 Time(d.at("overlap_ns")),

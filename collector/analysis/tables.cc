@@ -66,6 +66,14 @@ std::string WhyAbsent(const model::Cycle& cycle, Activity activity) {
   return kind.error.empty() ? std::string("not enabled") : ValidUtf8(kind.error);
 }
 
+std::string WhyNoBusyTime(const model::Cycle& cycle) {
+  for (const Activity activity : {Activity::kKernel, Activity::kMemcpy, Activity::kMemset}) {
+    if (Collected(cycle, activity)) continue;
+    return std::string(model::ActivityName(activity)) + ": " + WhyAbsent(cycle, activity);
+  }
+  return {};
+}
+
 Json KernelTable(const model::Cycle& cycle, const DeviceWork& work) {
   struct Entry {
     Total total;
@@ -267,7 +275,13 @@ Json ThreadTable(const model::Cycle& cycle) {
   return SortedByTotal(std::move(rows));
 }
 
+// A figure that needs a kind of work which was not collected is not zero: nobody knows it.
 Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work) {
+  const bool has_kernels = Collected(cycle, Activity::kKernel);
+  const bool has_copies =
+      Collected(cycle, Activity::kMemcpy) && Collected(cycle, Activity::kMemset);
+  const auto known = [](bool is_known, int64_t ns) { return is_known ? Json(ns) : Json(nullptr); };
+  const bool has_all = has_kernels && has_copies;
   Json out = Json::array();
   for (const DeviceTime& d : work.devices()) {
     Json uuid = nullptr, name = nullptr;
@@ -282,14 +296,15 @@ Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work) {
          {"uuid", uuid},
          {"device_span",
           {{"begin_ns", d.span_begin_ns}, {"end_ns", d.span_end_ns}, {"dur_ns", d.SpanNs()}}},
-         {"busy_ns", d.busy.TotalNs()},
-         {"idle_ns", d.IdleNs()},
-         {"compute_ns", d.compute.TotalNs()},
-         {"copy_ns", d.copy.TotalNs()},
-         {"collective_ns", d.collective.TotalNs()},
-         {"exposed_collective_ns", d.ExposedCollectiveNs()},
-         {"overlap_ns", d.OverlapNs()},
-         {"busy_in_window_ns", d.busy.CoveredNs(cycle.window_begin_ns, cycle.window_end_ns)}});
+         {"busy_ns", known(has_all, d.busy.TotalNs())},
+         {"idle_ns", known(has_all, d.IdleNs())},
+         {"compute_ns", known(has_kernels, d.compute.TotalNs())},
+         {"copy_ns", known(has_copies, d.copy.TotalNs())},
+         {"collective_ns", known(has_kernels, d.collective.TotalNs())},
+         {"exposed_collective_ns", known(has_kernels, d.ExposedCollectiveNs())},
+         {"overlap_ns", known(has_all, d.OverlapNs())},
+         {"busy_in_window_ns",
+          known(has_all, d.busy.CoveredNs(cycle.window_begin_ns, cycle.window_end_ns))}});
   }
   return out;
 }
@@ -323,6 +338,8 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
     busy[static_cast<size_t>(item.step)].Add(item.begin_ns, item.end_ns);
   });
   const bool has_launches = Collected(cycle, Activity::kLaunch);
+  const bool has_kernels = Collected(cycle, Activity::kKernel);
+  const bool has_busy = WhyNoBusyTime(cycle).empty();
   const auto count = [](const std::optional<uint64_t>& v) { return v ? Json(*v) : Json(nullptr); };
   std::vector<int64_t> counted;
   Json each = Json::array();
@@ -333,8 +350,8 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
     each.push_back({{"index", step.index},
                     {"begin_ns", step.begin_ns},
                     {"wall_ns", wall},
-                    {"device_ns", cycle.HostOnly() ? Json(nullptr) : Json(busy[i].total_ns())},
-                    {"exposed_collective_ns", cycle.HostOnly() ? Json(nullptr) : Json(exposed[i])},
+                    {"device_ns", has_busy ? Json(busy[i].total_ns()) : Json(nullptr)},
+                    {"exposed_collective_ns", has_kernels ? Json(exposed[i]) : Json(nullptr)},
                     {"launches", has_launches ? Json(step.launches) : Json(nullptr)},
                     {"kernels", count(step.kernels)},
                     {"copies", count(step.copies)},

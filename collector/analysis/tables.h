@@ -37,5 +37,7 @@ using Json = nlohmann::ordered_json;
 // What the device side of the cycle is worth: collected, or null with a reason.
 [[nodiscard]] bool Collected(const model::Cycle& cycle, model::Activity activity);
 [[nodiscard]] std::string WhyAbsent(const model::Cycle& cycle, model::Activity activity);
+// "" where all kinds of device work were collected: only then is it known when a device was busy.
+[[nodiscard]] std::string WhyNoBusyTime(const model::Cycle& cycle);
 
 }  // namespace stepagent::analysis

@@ -31,7 +31,10 @@ constexpr int kProblems = 1, kUnreadable = 3;
 std::optional<int64_t> OverDevices(const Json& summary, const char* key) {
   if (!summary.at("devices").is_array()) return std::nullopt;
   int64_t total = 0;
-  for (const Json& device : summary.at("devices")) total += device.at(key).get<int64_t>();
+  for (const Json& device : summary.at("devices")) {
+    if (!device.at(key).is_number()) return std::nullopt;
+    total += device.at(key).get<int64_t>();
+  }
   return total;
 }
 

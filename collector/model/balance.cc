@@ -1,7 +1,9 @@
 #include "collector/model/balance.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace stepagent::model {
 namespace {
@@ -85,7 +87,9 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
         a.written()[i] + a.out_of_window()[i] + a.invalid()[i] + v.pending->out_of_window[i];
     const bool is_blind =
         NeedsDevice(activity) && (cycle->HostOnly() || (kind.requested && !kind.enabled));
-    if (is_blind && arrived == 0) continue;  // all null: nobody was there to count
+    const bool was_asked =
+        kind.requested || arrived > 0 || v.losses.dropped[i] > 0 || v.losses.invalid[i] > 0;
+    if ((is_blind && arrived == 0) || !was_asked) continue;  // all null: nobody was there to count
     b.written = a.written()[i];
     b.out_of_window = a.out_of_window()[i] + v.pending->out_of_window[i];
     b.invalid = a.invalid()[i] + v.losses.invalid[i];
@@ -106,12 +110,14 @@ bool IsObserved(const Cycle& cycle, Activity a) {
   return cycle.balance[static_cast<size_t>(a)].written.has_value();
 }
 
-// Device counts that nobody could take are empty, not zero.
+// Device counts that nobody could take are empty, not zero. Device work is of the step that
+// launched it: without launches nobody knows whose it is.
 void BlankUnobserved(Cycle* cycle) {
-  const auto blank = [cycle](auto* counts) {
-    if (!IsObserved(*cycle, Activity::kKernel)) counts->kernels.reset();
-    if (!IsObserved(*cycle, Activity::kMemcpy)) counts->copies.reset();
-    if (!IsObserved(*cycle, Activity::kMemset)) counts->sets.reset();
+  const bool has_launches = cycle->SeesLaunches();
+  const auto blank = [cycle, has_launches](auto* counts) {
+    if (!has_launches || !IsObserved(*cycle, Activity::kKernel)) counts->kernels.reset();
+    if (!has_launches || !IsObserved(*cycle, Activity::kMemcpy)) counts->copies.reset();
+    if (!has_launches || !IsObserved(*cycle, Activity::kMemset)) counts->sets.reset();
   };
   for (Step& step : cycle->steps) blank(&step);
   blank(&cycle->outside_steps);
@@ -176,17 +182,6 @@ void NoteLosses(const Verdict& v, Cycle* cycle) {
             Plural(losses.invalid[0], "buffer") +
                 " of CUPTI's held a record that CUPTI itself cannot pass; what followed is lost");
   }
-  const uint64_t impossible = v.assembly->impossible(), twice = v.assembly->duplicates();
-  if (impossible > 0) {
-    AddNote(cycle, "impossible_stamps",
-            Plural(impossible, "device record") +
-                " with impossible times: counted as invalid, not drawn");
-  }
-  if (twice > 0) {
-    AddNote(cycle, "duplicate_records",
-            Plural(twice, "device record") +
-                " came a second time: drawn once, the second counted as invalid");
-  }
   if (losses.lost_batches > 0) {
     AddNote(cycle, "lost_batches",
             Plural(losses.lost_batches, "batch") + " never reached the collector");
@@ -196,6 +191,37 @@ void NoteLosses(const Verdict& v, Cycle* cycle) {
             Plural(*cycle->joins.launches_without_device_work, "launch") +
                 " without a device record; their steps are marked incomplete");
   }
+}
+
+// Records that came and are not drawn.
+void NoteOddRecords(const Verdict& v, Cycle* cycle) {
+  const uint64_t impossible = v.assembly->impossible(), twice = v.assembly->duplicates();
+  if (impossible > 0) {
+    AddNote(cycle, "impossible_stamps",
+            Plural(impossible, "device record") +
+                " with impossible times: counted as invalid, not drawn");
+  }
+  if (v.assembly->impossible_waits() > 0) {
+    AddNote(
+        cycle, "impossible_waits",
+        Plural(v.assembly->impossible_waits(), "wait") +
+            " with impossible times in CUPTI's record, as when one is under way when collection "
+            "comes on or the wall clock is set back: their calls stand for them");
+  }
+  if (twice > 0) {
+    AddNote(cycle, "duplicate_records",
+            Plural(twice, "device record") +
+                " came a second time: drawn once, the second counted as invalid");
+  }
+  std::string unreadable;
+  for (size_t i = 1; i < kActivityCount; ++i) {
+    if (v.losses.invalid[i] == 0) continue;
+    const std::string kind(ActivityName(static_cast<Activity>(i)));
+    unreadable += (unreadable.empty() ? "" : ", ") + Plural(v.losses.invalid[i], kind + " record");
+  }
+  if (unreadable.empty()) return;
+  AddNote(cycle, "unreadable_records",
+          unreadable + " without believable content: counted as invalid, not drawn");
 }
 
 void FillNotes(const Verdict& v, Cycle* cycle) {
@@ -222,6 +248,7 @@ void FillNotes(const Verdict& v, Cycle* cycle) {
   }
   NoteClocks(v, cycle);
   NoteLosses(v, cycle);
+  NoteOddRecords(v, cycle);
 }
 
 void FillCost(const v1::CycleReport& report, Cycle* cycle) {
@@ -244,6 +271,44 @@ void FillReport(const v1::CycleReport& report, Cycle* cycle) {
   }
 }
 
+// Copies or sets whose device record never came.
+uint64_t Unanswered(const Cycle& cycle, CallClass cls, Activity activity) {
+  if (!IsObserved(cycle, activity) || !cycle.kinds[static_cast<size_t>(activity)].enabled) return 0;
+  return static_cast<uint64_t>(
+      std::count_if(cycle.calls.begin(), cycle.calls.end(), [cls](const Call& call) {
+        const bool owes = !call.failed && !call.captured && !call.empty;
+        return call.cls == cls && owes && call.device_items == 0;
+      }));
+}
+
+// Steps that ran in part before CUPTI was ready: work of theirs was never recorded.
+uint64_t PartialSteps(const Cycle& cycle) {
+  if (cycle.HostOnly()) return 0;
+  return static_cast<uint64_t>(std::count_if(cycle.steps.begin(), cycle.steps.end(),
+                                             [](const Step& step) { return step.partial; }));
+}
+
+// What a cycle that ran to its end lacks, in words; "" when no device record is owed.
+std::string WhatIsOwed(const Verdict& v, const Cycle& cycle) {
+  if (const uint64_t partial = PartialSteps(cycle); partial > 0) {
+    return Plural(partial, "active step") +
+           " ran before CUPTI was ready (more warmup steps, or a longer --arm-wait)";
+  }
+  const uint64_t in_vain = v.pending->report ? v.pending->report->launches_awaited_in_vain() : 0;
+  const uint64_t launches = cycle.joins.launches_without_device_work.value_or(0);
+  if (in_vain == 0 && launches == 0) return {};
+  const std::pair<uint64_t, const char*> owed[] = {
+      {launches, "launch"},
+      {Unanswered(cycle, CallClass::kMemcpy, Activity::kMemcpy), "copy call"},
+      {Unanswered(cycle, CallClass::kMemset, Activity::kMemset), "set call"}};
+  std::string text;
+  for (const auto& [count, what] : owed) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + Plural(count, what);
+  }
+  if (text.empty()) text = Plural(in_vain, "call");
+  return text + " without a device record";
+}
+
 // Complete: all that was planned ran, and the device's part of it arrived.
 bool IsComplete(const Verdict& v, const Cycle& cycle) {
   const PendingCycle& p = *v.pending;
@@ -257,6 +322,7 @@ bool IsComplete(const Verdict& v, const Cycle& cycle) {
   if (!reached_plan && (was_planned || !ended_by_user)) return false;
   if (p.report && p.report->launches_awaited_in_vain() > 0) return false;
   if (cycle.joins.launches_without_device_work.value_or(0) > 0) return false;
+  if (PartialSteps(cycle) > 0) return false;
   return std::all_of(cycle.steps.begin(), cycle.steps.end(),
                      [](const Step& s) { return s.complete; });
 }
@@ -273,6 +339,7 @@ void FillVerdict(const Verdict& v, Cycle* cycle) {
   FillJoins(v, cycle);
   FillNotes(v, cycle);
   cycle->complete = IsComplete(v, *cycle);
+  if (!cycle->complete && cycle->reason.empty()) cycle->reason = WhatIsOwed(v, *cycle);
 }
 
 }  // namespace stepagent::model

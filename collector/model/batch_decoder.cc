@@ -145,6 +145,7 @@ void Decoder::AddCalls(const v1::Calls& c) {
     call.domain = static_cast<uint8_t>(domain[i]);
     call.failed = (flags[i] & v1::CALL_FAILED) != 0;
     call.captured = (flags[i] & v1::CALL_CAPTURED) != 0;
+    call.empty = (flags[i] & v1::CALL_EMPTY) != 0;
     ++Received(ActivityOf(call.cls));
     out_.calls.push_back(call);
   }
@@ -254,7 +255,8 @@ void Decoder::AddSyncs(const v1::Syncs& c) {
     item.context = context[i];
     if (stream[i] != 0) item.stream = stream[i] - 1;
     item.event = event[i];
-    if (!IsInvalid(flags[i])) out_.syncs.push_back(item);
+    item.placed = !IsInvalid(flags[i]);
+    out_.syncs.push_back(item);
   }
 }
 

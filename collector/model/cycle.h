@@ -56,7 +56,8 @@ struct Call {
   uint32_t device_items = 0;  // device records joined to it
   CallClass cls = CallClass::kOther;
   uint8_t domain = 0;         // 1 driver, 2 runtime
-  bool failed = false, captured = false;
+  bool failed : 1 = false, captured : 1 = false;
+  bool empty : 1 = false;  // a copy or set of nothing, which reaches no device
 };
 
 struct Lane {  // one per (device, context, stream)
@@ -106,6 +107,7 @@ struct Set : DeviceItem {
 struct GraphLaunch : DeviceItem {};   // graph level: one record per launch
 struct Sync {                         // CUPTI's record, on the session's clock
   TimeNs begin_ns = 0, end_ns = 0;
+  bool placed = true;  // false: impossible stamps; never in a cycle
   uint32_t correlation = 0;
   int32_t call = kNoIndex;
   int32_t step = kNoStep;
@@ -283,6 +285,10 @@ struct Cycle {
     return id < strings.size() ? std::string_view(strings[id]) : std::string_view();
   }
   [[nodiscard]] bool HostOnly() const { return gpu.status == "unavailable"; }
+  // Launches are seen by CUPTI's callbacks: where those were not on, their number is not known.
+  [[nodiscard]] bool SeesLaunches() const {
+    return !HostOnly() && kinds[static_cast<size_t>(Activity::kLaunch)].enabled;
+  }
 };
 
 }  // namespace stepagent::model

@@ -250,6 +250,11 @@ void CycleAssembly::LeaveOutSecondCopies(std::vector<Item>* items, Activity kind
 
 void CycleAssembly::PlaceSyncs() {
   Extract(&store_.syncs, [&](Sync& raw) {
+    if (!raw.placed) {  // its call, which knows its own times, says whose it is
+      const int32_t call = index_.Find(raw.correlation, std::nullopt);
+      if (call >= 0) ++impossible_waits_;
+      return call != JoinIndex::kLater;
+    }
     Sync sync = raw;
     sync.begin_ns = in_.clock->ToHost(raw.begin_ns);
     sync.end_ns = std::max(in_.clock->ToHost(raw.end_ns), sync.begin_ns);

@@ -38,6 +38,8 @@ class CycleAssembly {
   [[nodiscard]] const Counts& invalid() const { return invalid_; }
   [[nodiscard]] uint64_t impossible() const { return impossible_; }
   [[nodiscard]] uint64_t duplicates() const { return duplicates_; }
+  // Records of waits, which are detail beside their calls: these count nowhere else.
+  [[nodiscard]] uint64_t impossible_waits() const { return impossible_waits_; }
   [[nodiscard]] uint64_t unclosed_ranges() const { return unclosed_ranges_; }
   [[nodiscard]] uint64_t before_launch() const { return before_launch_; }
   [[nodiscard]] uint64_t unknown_graph() const { return unknown_graph_; }
@@ -84,7 +86,7 @@ class CycleAssembly {
   JoinIndex index_;
   Counts written_{}, out_of_window_{}, invalid_{};
   uint64_t unclosed_ranges_ = 0, before_launch_ = 0, unknown_graph_ = 0, without_launch_ = 0;
-  uint64_t impossible_ = 0, duplicates_ = 0;
+  uint64_t impossible_ = 0, impossible_waits_ = 0, duplicates_ = 0;
 };
 
 }  // namespace stepagent::model

@@ -34,15 +34,10 @@ Json Schedule(const std::optional<model::ScheduleSpec>& schedule) {
       {"repeat", schedule->repeat},         {"skip_first_wait", schedule->skip_first_wait ? 1 : 0}};
 }
 
-// Launches are seen by CUPTI's callbacks: where those were not on, their number is not known.
-bool SeesLaunches(const Cycle& cycle) {
-  return !cycle.HostOnly() && cycle.kinds[static_cast<size_t>(model::Activity::kLaunch)].enabled;
-}
-
 // Device work follows its launch: without launches nobody knows which step it is of.
 template <typename T>
 Json OfSteps(const Cycle& cycle, const T& count) {
-  return SeesLaunches(cycle) ? CountOrNull(count) : Json(nullptr);
+  return cycle.SeesLaunches() ? CountOrNull(count) : Json(nullptr);
 }
 
 Json Steps(const Cycle& cycle) {
@@ -56,7 +51,7 @@ Json Steps(const Cycle& cycle) {
                    {"complete", step.complete},
                    {"contains_tracer_start", step.contains_tracer_start},
                    {"partial", step.partial},
-                   {"launches", SeesLaunches(cycle) ? Json(step.launches) : Json(nullptr)},
+                   {"launches", cycle.SeesLaunches() ? Json(step.launches) : Json(nullptr)},
                    {"kernels", OfSteps(cycle, step.kernels)},
                    {"copies", OfSteps(cycle, step.copies)},
                    {"sets", OfSteps(cycle, step.sets)}});
@@ -66,7 +61,7 @@ Json Steps(const Cycle& cycle) {
 
 Json OutsideSteps(const Cycle& cycle) {
   const model::OutsideSteps& o = cycle.outside_steps;
-  return {{"launches", SeesLaunches(cycle) ? Json(o.launches) : Json(nullptr)},
+  return {{"launches", cycle.SeesLaunches() ? Json(o.launches) : Json(nullptr)},
           {"kernels", OfSteps(cycle, o.kernels)},
           {"copies", OfSteps(cycle, o.copies)},
           {"sets", OfSteps(cycle, o.sets)}};
@@ -184,7 +179,7 @@ Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
           {"gpu", Gpu(cycle)},
           {"kinds", Kinds(cycle)},
           {"balance", Balance(cycle)},
-          {"joins", Joins(SeesLaunches(cycle) ? cycle.joins : model::Joins{})},
+          {"joins", Joins(cycle.SeesLaunches() ? cycle.joins : model::Joins{})},
           {"clock",
            {{"host", cycle.session.clock_host},
             {"base_unix_ns", cycle.session.base_unix_ns},

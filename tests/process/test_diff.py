@@ -13,8 +13,6 @@ class Diff(AgentTest):
     def trace(self, name, *options, program='seeded', **settings):
         out = os.path.join(self.scratch, name)
         settings.setdefault('schedule', SCHEDULE)
-        # A wait that is under way when the window's records are fetched is a problem to `report`.
-        settings.setdefault('activities', '-sync')
         env = harness.agent_environment(out, step='nvtx:train_step', **settings)
         self.run_app([app(program), *options], env)
         return self.traced(1, out)[0]

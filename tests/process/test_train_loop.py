@@ -95,6 +95,41 @@ class TrainLoop(AgentTest):
         self.assertEqual(cycle.steps, [0])
         self.check_cycle(cycle, self.expected())
 
+    def test_short_steps_that_outrun_a_slow_cupti_are_labelled(self):
+        """One warmup step far shorter than arming, and no patience: short, and said so."""
+        env = self.environment(schedule='wait=1,warmup=1,active=400,repeat=1', step='nvtx:train_step',
+                               arm_wait='1ms', STEPAGENT_SIM_SUBSCRIBE='700ms')
+        self.run_app([app('train_loop'), '--steps', '404', '--sleep-us', '5000'], env)
+        cycle, = self.traced(1)
+        partial = [s['partial'] for s in cycle.manifest['steps']]
+        self.assertTrue(partial[0], 'the first active step was there before CUPTI')
+        self.assertEqual(sorted(partial, reverse=True), partial, 'those before, then those after')
+        for step in cycle.manifest['steps']:
+            self.assertTrue(step['contains_tracer_start'] or not step['partial'])
+        self.assertFalse(cycle.manifest['cycle']['complete'])
+        self.assertIn('%d active step' % sum(partial), cycle.manifest['cycle']['reason'])
+        self.assertIn('tracer_start_in_window', [n['code'] for n in cycle.manifest['notes']])
+        report = self.control('report', cycle.folder, status=None)
+        self.assertIn('ran before CUPTI was ready', ' '.join(report.stdout.split()))
+
+    def test_a_kind_that_was_not_asked_for_is_null_everywhere(self):
+        env = self.environment(schedule='wait=1,warmup=1,active=2,repeat=1', step='nvtx:train_step',
+                               activities='-kernel')
+        self.run_app([app('train_loop'), '--steps', '6'], env)
+        cycle, = self.traced(1)
+        self.assertEqual(cycle.manifest['balance']['kernel'], dict.fromkeys(harness.KINDS))
+        self.assertEqual({s['kernels'] for s in cycle.manifest['steps']}, {None})
+        self.assertGreater(cycle.manifest['steps'][0]['copies'], 0)
+        self.assertGreater(cycle.manifest['steps'][0]['launches'], 0)
+        self.assertIsNone(cycle.manifest['joins']['launches_without_device_work'])
+        device, = cycle.summary['devices']
+        self.assertIsNone(device['busy_ns'])
+        self.assertIsNone(device['compute_ns'])
+        self.assertGreater(device['copy_ns'], 0)
+        self.assertIsNone(cycle.summary['kernels'])
+        self.assertEqual(cycle.summary['absent']['devices.busy_ns'],
+                         'kernel: not asked for (--activities)')
+
     def test_every_source_and_whole_run(self):
         # Counted from the first CUDA or NVTX use: the wait is for cuInit, which takes its time.
         env = self.environment(schedule='wait=5,warmup=1,active=2,repeat=1', step='every:30ms')

@@ -190,6 +190,20 @@ class BatchFactory {
     c->add_graph_node_id(row.node);
     Count(v1::ACTIVITY_MEMSET);
   }
+  // CUPTI's record of a wait.
+  void Wait(const DeviceRow& row) {
+    auto* s = batch_.mutable_syncs();
+    s->set_count(s->count() + 1);
+    const int64_t start = row.begin + base_unix_ns + device_offset_ns;
+    s->add_type(3);
+    s->add_context(1);
+    s->add_stream(row.stream + 1);
+    s->add_event(0);
+    s->add_device_start_delta(Delta(start, &wait_.last_start));
+    s->add_duration_ns(row.duration);
+    s->add_correlation_delta(Delta(row.correlation, &wait_.last_correlation));
+    s->add_flags(row.flags);
+  }
   void GraphLaunch(const DeviceRow& row) {
     auto* g = batch_.mutable_graph_launches();
     g->set_count(g->count() + 1);
@@ -270,7 +284,7 @@ class BatchFactory {
     batch_ = v1::Batch();
     threads_.clear(), shape_of_.clear();
     last_call_ = last_range_ = 0, last_call_correlation_ = 0;
-    kernel_ = copy_ = set_ = graph_ = Lanes();
+    kernel_ = copy_ = set_ = graph_ = wait_ = Lanes();
     return batch;
   }
   [[nodiscard]] std::string TakeFrame(int64_t host_ns) {
@@ -390,7 +404,7 @@ class BatchFactory {
   std::vector<uint32_t> threads_;
   std::map<std::string, uint32_t> shape_of_;
   int64_t last_call_ = 0, last_range_ = 0, last_call_correlation_ = 0;
-  Lanes kernel_, copy_, set_, graph_;
+  Lanes kernel_, copy_, set_, graph_, wait_;
   std::map<v1::Activity, uint64_t> sent_;
   std::map<v1::Activity, std::pair<uint64_t, uint64_t>> dropped_;
 };

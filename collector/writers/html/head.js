@@ -108,6 +108,10 @@ function figures() {
 
 // Parts that add up to the span: compute, collectives alone, the rest of busy, idle.
 function deviceFigure(d) {
+  if (d.busy_ns === null) {
+    return figure(
+        `GPU ${d.ordinal}`, 'busy not known', (summary.absent || {})['devices.busy_ns'] || '');
+  }
   const span = d.device_span.dur_ns, tint = colors.tint;
   const rest = Math.max(0, d.busy_ns - d.compute_ns - d.exposed_collective_ns);
   const parts = [

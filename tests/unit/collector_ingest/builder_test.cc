@@ -286,6 +286,85 @@ TEST(CycleBuilder, LaunchWithoutWorkMakesItsStepIncomplete) {
   EXPECT_EQ(cycles[0].joins.launches_without_device_work, 1U);
   EXPECT_FALSE(cycles[0].steps[0].complete);
   EXPECT_FALSE(cycles[0].complete);
+  EXPECT_EQ(cycles[0].reason, "1 launch without a device record");
+}
+
+// A cycle that ran to its end is never called incomplete without a word of what it lacks.
+TEST(CycleBuilder, CallsAwaitedInVainAreNamed) {
+  BatchFactory agent;
+  const auto set = [&](uint32_t correlation, uint32_t flags) {
+    agent.Call({.name = "cudaMemsetAsync",
+                .cls = v1::CALL_MEMSET,
+                .begin = 100 * kMs + correlation,
+                .correlation = correlation,
+                .flags = flags});
+  };
+  for (const uint32_t correlation : {60, 61}) set(correlation, 0);
+  set(62, v1::CALL_EMPTY);  // a set of nothing owes nothing
+  agent.Call({.name = "cudaMemcpyAsync",
+              .cls = v1::CALL_MEMCPY,
+              .begin = 100 * kMs + 100,
+              .correlation = 63});
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  agent.Report(0)->set_launches_awaited_in_vain(3);
+  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  EXPECT_FALSE(cycles[0].complete);
+  EXPECT_EQ(cycles[0].reason, "1 copy call, 2 set calls without a device record");
+}
+
+// What nobody was asked to count is not zero; what came all the same is counted.
+TEST(CycleBuilder, KindsThatWereNotAskedForAreNull) {
+  BatchFactory agent;
+  agent.activities = {"memcpy", "launch", "nvtx"};
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 0);
+  for (auto& kind : *agent.Report(0)->mutable_kinds()) {
+    const bool is_on = kind.activity() == v1::ACTIVITY_MEMCPY ||
+                       kind.activity() == v1::ACTIVITY_LAUNCH ||
+                       kind.activity() == v1::ACTIVITY_NVTX;
+    kind.set_requested(is_on);
+    kind.set_enabled(is_on);
+  }
+  agent.Set({.begin = 100 * kMs + 500, .correlation = 0});
+  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  const Cycle& c = cycles[0];
+  for (const Activity activity : {Activity::kKernel, Activity::kSync, Activity::kMemory}) {
+    EXPECT_FALSE(Of(c, activity).produced.has_value()) << ActivityName(activity);
+    EXPECT_FALSE(Of(c, activity).written.has_value()) << ActivityName(activity);
+    EXPECT_FALSE(Of(c, activity).out_of_window.has_value()) << ActivityName(activity);
+  }
+  EXPECT_FALSE(c.steps[0].kernels.has_value());
+  EXPECT_EQ(c.steps[0].copies, 0U);
+  EXPECT_EQ(Of(c, Activity::kMemcpy).produced, 0U);
+  EXPECT_EQ(Of(c, Activity::kLaunch).written, 0U);
+  EXPECT_EQ(Of(c, Activity::kMemset).written, 1U);
+  EXPECT_FALSE(c.joins.launches_without_device_work.has_value());
+  ExpectBalanced(c);
+}
+
+// A wait's record is detail beside its call: one with impossible times costs a note, no count.
+TEST(CycleBuilder, ImpossibleWaitsAreToldAndTheirCallsStand) {
+  BatchFactory agent;
+  for (const uint32_t correlation : {70, 71}) {
+    agent.Call({.name = "cudaStreamSynchronize",
+                .cls = v1::CALL_SYNC,
+                .begin = 100 * kMs + correlation,
+                .correlation = correlation});
+    agent.Wait({.begin = 100 * kMs + correlation,
+                .duration = 10,
+                .correlation = correlation,
+                .flags = correlation == 70 ? uint32_t{v1::DEVICE_REVERSED} : 0U});
+  }
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  EXPECT_EQ(cycles[0].syncs.size(), 1U);
+  EXPECT_EQ(Of(cycles[0], Activity::kSync).produced, 2U);
+  EXPECT_EQ(Of(cycles[0], Activity::kSync).written, 2U);
+  EXPECT_EQ(Of(cycles[0], Activity::kSync).invalid, 0U);
+  EXPECT_EQ(NoteText(cycles[0], "impossible_waits").substr(0, 6), "1 wait");
+  EXPECT_TRUE(cycles[0].complete);
 }
 
 TEST(CycleBuilder, GraphAtEitherLevelIsOneLaunch) {

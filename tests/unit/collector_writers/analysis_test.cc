@@ -119,6 +119,34 @@ TEST(Summary, HostOnlyIsNullWithAReasonAndSaidFirst) {
   EXPECT_LT(text.find("HOST ONLY  no device data: no driver library in the process"), 200U);
 }
 
+// Without kernels nobody knows when the device was busy: no figure is made of the copies alone.
+TEST(Summary, FiguresThatNeedAKindThatWasNotAskedForAreNull) {
+  model::Cycle cycle = GoldenCycle("train");
+  cycle.kernels.clear();
+  cycle.kinds[static_cast<size_t>(model::Activity::kKernel)] = {};
+  for (model::Step& step : cycle.steps) step.kernels.reset();
+  const Json summary = Summarize(cycle);
+  EXPECT_TRUE(summary.at("kernels").is_null());
+  const Json& device = summary.at("devices").at(0);
+  for (const char* key : {"busy_ns", "idle_ns", "compute_ns", "collective_ns",
+                          "exposed_collective_ns", "overlap_ns", "busy_in_window_ns"}) {
+    EXPECT_TRUE(device.at(key).is_null()) << key;
+  }
+  EXPECT_GT(device.at("copy_ns").get<int64_t>(), 0);
+  const Json& step = summary.at("steps").at("each").at(0);
+  for (const char* key : {"device_ns", "exposed_collective_ns", "kernels"}) {
+    EXPECT_TRUE(step.at(key).is_null()) << key;
+  }
+  EXPECT_EQ(summary.at("absent").at("devices.busy_ns"), "kernel: not asked for (--activities)");
+  for (const Json& reading : summary.at("readings")) {
+    EXPECT_EQ(reading.at("id").get<std::string>().find("idle"), std::string::npos);
+  }
+  const std::string text = RenderSummaryText(summary, {});
+  EXPECT_NE(text.find("busy not known"), std::string::npos);
+  EXPECT_EQ(text.find("compute 0 ns"), std::string::npos);
+  EXPECT_NE(text.find("kernel: not asked for"), std::string::npos);
+}
+
 TEST(Summary, TracerStartAndCutStepsAreLeftOutOfTheMedian) {
   const Json steps = Summarize(GoldenCycle("cut")).at("steps");
   EXPECT_EQ(steps.at("count"), 1);
