@@ -47,6 +47,12 @@ class SqliteFile {
   uint64_t bytes_ = 0;
 };
 
+// A number, or NULL where nobody knows it.
+struct SqliteKnown {
+  uint64_t value;
+  bool is_known;
+};
+
 // An INSERT with as many values as the table has columns.
 class SqliteInsert {
  public:
@@ -68,6 +74,9 @@ class SqliteInsert {
   template <std::integral T>
   void Bind(int column, T value) {
     sqlite3_bind_int64(statement_, column, static_cast<sqlite3_int64>(value));
+  }
+  void Bind(int column, SqliteKnown number) {
+    number.is_known ? Bind(column, number.value) : Bind(column, std::nullopt);
   }
   void Bind(int column, std::nullopt_t) { sqlite3_bind_null(statement_, column); }
   void Bind(int column, std::string_view text) {
