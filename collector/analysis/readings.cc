@@ -113,24 +113,25 @@ std::vector<Reading> RunRules(const ReadingContext& context) {
   };
   // Idle is what no work covers: without all kinds of work there is none to speak of.
   const bool has_idle = WhyNoBusyTime(context.cycle).empty();
-  if (has_idle) {
-    for (const Rule rule : {IdleInRange, SmallLaunches, Drains, StepBorders, SameCopyEachStep}) {
-      run(rule);
-    }
-  }
-  for (const Rule rule :
-       {DominantKernel, PageableCopies, ExposedCollectives, StreamsWithoutOverlap, FirstStepSlower,
-        UnsteadySteps, StepTimesDrift, AllocationsInSteps, ProfilerCost}) {
+  const auto run_idle = [&](Rule rule) {
+    if (has_idle) run(rule);
+  };
+  run_idle(IdleInRange);
+  run_idle(SmallLaunches);
+  run(DominantKernel);
+  run_idle(Drains);
+  run_idle(StepBorders);
+  run(PageableCopies);
+  run_idle(SameCopyEachStep);
+  for (const Rule rule : {ExposedCollectives, StreamsWithoutOverlap, FirstStepSlower, UnsteadySteps,
+                          StepTimesDrift, AllocationsInSteps, ProfilerCost}) {
     run(rule);
   }
-  if (!has_idle) {
-    run(PrivateNames);
-    return found;
-  }
-  if (!Explains(found, {"many_small_launches", "waits_drain_the_queue"})) run(LaunchBoundStretches);
+  if (!Explains(found, {"many_small_launches", "waits_drain_the_queue"}))
+    run_idle(LaunchBoundStretches);
   if (!Explains(found, {"device_idle_in_range", "many_small_launches", "waits_drain_the_queue",
                         "device_idle_at_step_borders", "launch_bound_stretches"})) {
-    run(IdleDevice);
+    run_idle(IdleDevice);
   }
   run(PrivateNames);
   return found;

@@ -115,7 +115,7 @@ class Log(Commands):
         lines = [l for l in result.stderr.splitlines() if '--log' in l]
         self.assertEqual(lines, ['stepagent: --log: %s: No such file or directory; its lines come '
                                  'here instead' % blocked])
-        self.assertIn('stepagent: written: ', result.stderr)
+        self.assertIn('stepagent: done (', result.stderr)
         self.traced(1)
 
 
@@ -201,7 +201,8 @@ class Run(Commands):
 
     def left(self, way, *before, status):
         """The cycle of a program that left by `way` without a goodbye, and the exit lines."""
-        command = [*before, app('exit_ways'), way, '100', '3000', '--in-step']
+        # Three seconds: its collector has started by then.
+        command = [*before, app('exit_ways'), way, '1000', '3000', '--in-step']
         result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
                                '--schedule', 'active=1000000', '--', *command], self.env, status=status)
         cycle, = self.traced(1)

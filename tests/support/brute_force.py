@@ -351,6 +351,17 @@ class BruteForce:
                 own -= max(0, min(other[2], end) - other[1])
         return own
 
+    def level(self, index):
+        """How many push/pop ranges of its thread lie around it, parent by parent."""
+        record, begin, end, _ = self.ranges[index]
+        if record.is_start_end:
+            return 0
+        key = lambda i, r: (r[1], -r[2], r[0].depth, i)
+        around = [(key(i, r), i) for i, r in enumerate(self.ranges)
+                  if r[0].thread == record.thread and not r[0].is_start_end and r[2] > begin
+                  and key(i, r) < key(index, self.ranges[index])]
+        return 1 + self.level(max(around)[1]) if around else 0
+
     def check_ranges(self):
         names = collections.defaultdict(list)
         for index, (record, _, _, _) in enumerate(self.ranges):
@@ -372,7 +383,8 @@ class BruteForce:
             rows.append({'name': name, 'domain': domain, 'count': len(indices), 'total_ns': total,
                          'self_ns': own, 'launch_ns': launch, 'wait_ns': wait,
                          'other_ns': total - launch - wait, 'device_ns': length(under),
-                         'calls': calls, 'cut': cut})
+                         'calls': calls, 'cut': cut,
+                         'level': min(self.level(index) for index in indices)})
         self.same_table('ranges', rows, self.summary['ranges'], lambda r: (r['name'], r['domain']),
                         2 * max(1, len(self.items)))
 

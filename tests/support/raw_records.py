@@ -72,6 +72,7 @@ class Session:
         self._open, self._started, self._is_closed, self._was_closed = {}, {}, False, False
         self._events, self._pairs = {}, None
         self._durations = {}
+        self._known = {}  # of steps whose own begin and end came
         seen = set()
         for kind, _, payload in frames(path):
             if kind == 1:
@@ -87,7 +88,7 @@ class Session:
     @property
     def step_durations(self):
         """(index, ns, collecting) of every step reported so far."""
-        return list(self._durations.values())
+        return [(index, self._known.get(index, ns), c) for index, ns, c in self._durations.values()]
 
     def text(self, number):
         return self.strings.get(number, '')
@@ -203,6 +204,8 @@ class Session:
                                           s.end_ns, s.flags, s.thread)]
         for i in range(n):
             index, process_index, phase, cycle, begin, end, flags, thread = (x[i] for x in columns)
+            if begin <= end and end and not flags & 4:
+                self._known[process_index] = end - begin
             if cycle != self.cycle or phase != self.batch_pb.PHASE_ACTIVE:
                 continue
             before = self.steps.get(process_index, {})

@@ -144,7 +144,7 @@ TEST_F(RunReportTest, SaysHowACycleEndedUnlessAsPlanned) {
 }
 
 TEST_F(RunReportTest, SaysWhatKilledIt) {
-  AddSession(0, R"({"cycle":{"ended":"killed","reason":"killed by signal 9 (SIGKILL)"}})");
+  AddSession(0, R"x({"cycle":{"ended":"killed","reason":"killed by signal 9 (SIGKILL)"}})x");
   outcome_.written.sessions[0].cycles[0].ended = "killed";
   EXPECT_EQ(Lines()[1],
             "  rank 0  train (pid 40)  1 cycle; cycle 0 ended by: killed (killed by signal 9 "
