@@ -236,8 +236,11 @@ TEST(KinetoReader, DamagedAndForeignFilesAreSaidSo) {
   EXPECT_FALSE(write("a.json", "not json").ok);
   EXPECT_FALSE(write("b.json", "{\"x\": 1}").ok);
   EXPECT_FALSE(ReadKinetoFile(folder / "absent").ok);
-  EXPECT_TRUE(write("c.json", "{\"traceEvents\": []}").ok);
-  EXPECT_TRUE(write("d.json", "[]").ok);
+  for (const char* empty : {"{\"traceEvents\": []}", "[]"}) {
+    const KinetoReadResult read = write("c.json", empty);
+    EXPECT_FALSE(read.ok);
+    EXPECT_NE(read.error.find("holds no trace"), std::string::npos) << read.error;
+  }
   const KinetoReadResult cut =
       write("e.json",
             "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"a\",\"pid\":1,"
