@@ -269,9 +269,11 @@ void TrialRun::EndTree() {
     if (signal_all(number) == 0) break;
     const auto deadline = Clock::now() + kPatience;
     while (Clock::now() < deadline) {
+      const bool is_over = signal_all(0) == 0;
+      // After the look: whoever was seen to be a zombie is taken.
       while (waitpid(-1, nullptr, WNOHANG) > 0) {
       }
-      if (signal_all(0) == 0) break;
+      if (is_over) break;
       poll(nullptr, 0, kRoundMs);
     }
   }
