@@ -124,6 +124,7 @@ Json Balance(const Cycle& cycle) {
   Json out = Json::object();
   for (size_t i = 1; i < model::kActivityCount; ++i) {
     const model::Balance& b = cycle.balance[i];
+    if (!cycle.kinds[i].requested && !b.written) continue;  // not asked for: `kinds` says so
     out[std::string(model::ActivityName(static_cast<model::Activity>(i)))] = {
         {"produced", CountOrNull(b.produced)},
         {"written", CountOrNull(b.written)},

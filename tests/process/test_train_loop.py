@@ -117,7 +117,7 @@ class TrainLoop(AgentTest):
                                activities='-kernel')
         self.run_app([app('train_loop'), '--steps', '6'], env)
         cycle, = self.traced(1)
-        self.assertEqual(cycle.manifest['balance']['kernel'], dict.fromkeys(harness.KINDS))
+        self.assertNotIn('kernel', cycle.manifest['balance'])  # nobody asked, nobody counted
         self.assertEqual({s['kernels'] for s in cycle.manifest['steps']}, {None})
         self.assertGreater(cycle.manifest['steps'][0]['copies'], 0)
         self.assertGreater(cycle.manifest['steps'][0]['launches'], 0)
