@@ -3,8 +3,9 @@
 //
 // Purpose: start-up as a list of named steps, the body of the thread `stepagent`, requests, exit.
 // Thread rule: Create, OnNvtx, OnCuda, OnProfiler and OnExit on application threads; the rest on
-// the thread `stepagent`. Failure rule: fail-open. A step that fails makes the agent inert with one
-// line; the application goes on as without us.
+// the thread `stepagent`.
+// Failure rule: fail-open. A step that fails makes the agent inert with one line; the application
+// goes on as without us.
 #include <atomic>
 #include <cstdint>
 #include <deque>
