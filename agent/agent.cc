@@ -125,9 +125,11 @@ void Agent::OnGateEvent(const core::GateEvent& event) {
 void Agent::ConnectCollector() {
   wants_collector_ = false;
   session_begun_.store(1, std::memory_order_release);
-  // A refusal may have been cured since (a folder made, a disk freed): each cycle tries anew.
-  const bool is_refused = !uplink_->status().refusal.empty();
-  if (is_linked_ && hello_is_current_ && !is_refused) return;
+  const drain::io::Uplink::Status status = uplink_->status();
+  // A refusal may have been cured since (a folder made, a disk freed), and one that we started may
+  // have been killed (memory was short): each cycle tries anew.
+  const bool is_away = capture_.collector == "auto" && status.failing_since_ns != 0;
+  if (is_linked_ && hello_is_current_ && status.refusal.empty() && !is_away) return;
   hello_is_current_ = true;
   is_linked_ = true;
   goodbye_sent_ = false;

@@ -97,7 +97,7 @@ class CollectorTest(AgentTest):
         """A host-only training loop whose agent uses our collector; started, not waited for."""
         settings.setdefault('schedule', 'active=100000000')
         env = harness.agent_environment(out or self.out, sim=False, step=STEP,
-                                        collector=self.socket, **settings)
+                                        **{'collector': self.socket, **settings})
         return self.start_app(self.busy_command(steps, sleep_us), env)
 
     @staticmethod

@@ -74,6 +74,22 @@ class Misfortune(CollectorTest):
         self.assertEqual(indices, sorted(set(indices)))
         self.stop_app(again)
 
+    def test_B080_a_collector_of_ours_that_is_killed_is_started_anew_for_the_next_cycle(self):
+        process = self.busy(100000, 1000, collector='auto', exit_wait='2s',
+                            schedule='wait=300,active=300,repeat=100')
+        self.wait_raw(size=2000)
+        collector, = harness.collectors(self.out)
+        os.kill(collector, signal.SIGKILL)
+        again, = harness.eventually(lambda: [p for p in harness.collectors(self.out) if p != collector],
+                                    'another collector')
+        harness.eventually(lambda: len(written(self.out)) >= 3, 'cycles written by it')
+        process.kill()
+        process.wait()
+        self.assertNotEqual(again, collector)
+        self.assertEqual(len(harness.sessions(self.out)), 1)
+        found = {c.manifest['cycle']['index']: c.manifest for c in written(self.out)}
+        self.assertEqual([found[i]['cycle']['complete'] for i in (1, 2)], [True, True])
+
     def test_B098_killed_at_random_points_of_a_write(self):
         draw = random.Random(SEED)
         for number in range(KILLS):

@@ -196,25 +196,12 @@ class Server(AgentTest):
         self.assertIn('CUDA is up in none of them', result.stderr)
         self.stop_app(process)
 
-    def collectors(self):
-        """Collectors that write into our folder."""
-        found = []
-        for path in glob.glob('/proc/[0-9]*/cmdline'):
-            try:
-                with open(path, encoding='utf-8', errors='replace') as source:
-                    arguments = source.read().split('\0')
-            except OSError:
-                continue
-            if arguments[0].endswith('stepcollector') and self.out in arguments:
-                found.append(arguments)
-        return found
-
     def test_idle_again_holds_no_collector(self):
         process = self.serve()
         for count in (1, 2):
             self.ask('start', str(self.pid), '--for', '100ms')
             self.await_written(count)
-            eventually(lambda: not self.collectors(), 'the collector leaves an idle process')
+            eventually(lambda: not harness.collectors(self.out), 'the collector leaves an idle process')
         before = self.switches()
         time.sleep(1)  # the thing measured: nobody wakes
         self.assertEqual(self.switches(), before)
