@@ -51,6 +51,7 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
          "CUDA was found in use when the window was open already (nothing told of its start): what "
          "was launched before collection came on is missing"});
   }
+  NoteSecondTry(&report);
   report.cost.callbacks = counters.callbacks - callbacks_before_;
   report.cost.callback_ns = TicksToNs(counters.callback_ticks - callback_ticks_before_);
   report.cost.callback_ns_measured = report.cost.callback_ns != 0;  // one in 63 is timed
@@ -66,6 +67,14 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
   FillAllSteps(&report);
   report.top_ranges = TopRangeRows(kTopRanges);
   return report;
+}
+
+void PhaseController::NoteSecondTry(drain::CycleReportData* report) {
+  if (!armed_at_second_try_.exchange(false, std::memory_order_relaxed)) return;
+  report->gpu.notes.push_back(
+      {"armed_at_second_try",
+       "collection could not be switched on inside the application's cuInit (its driver was not yet "
+       "up for the first libcupti tried): what was launched before the second try is missing"});
 }
 
 void PhaseController::FillAllSteps(drain::CycleReportData* report) {

@@ -103,10 +103,14 @@ void PhaseController::ArmLocked(bool inside_injection) {
   request.native_stacks = options_.native_stacks && PrepareStacks();
   request.inside_injection = inside_injection;
   backend_->Arm(request);
+  const bool is_armed = backend_->IsArmed();
+  if (is_armed && came_too_early_) armed_at_second_try_.store(true, std::memory_order_relaxed);
+  came_too_early_ = !is_armed && backend_->CameTooEarly();
+  if (came_too_early_) arm_tried_ = false;  // not the last word: ArmIfWanted tries from outside
   arm_ns_ = HostClock::MonotonicNs() - begin;
   const uint64_t now = HostClock::Ticks();
-  gate_->SetArmed(backend_->IsArmed(), now);
-  armed_at_ticks_ = backend_->IsArmed() ? now : 0;
+  gate_->SetArmed(is_armed, now);
+  armed_at_ticks_ = is_armed ? now : 0;
 }
 
 // Nothing of libunwind is in the process before the first cycle that wants stacks.

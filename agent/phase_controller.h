@@ -101,6 +101,7 @@ class PhaseController {
   void DescribeGpu(drain::CycleReportData* report);
   void DescribeKinds(drain::CycleReportData* report);
   void NoteOtherKinds(drain::CycleReportData* report);
+  void NoteSecondTry(drain::CycleReportData* report);
   void DescribeStacks(drain::CycleReportData* report);
   void NoteResult(const drain::CycleReportData& report);
 
@@ -115,6 +116,8 @@ class PhaseController {
   uint64_t armed_at_ticks_ = 0;      // (m) armed, not yet told to the collector
   bool arm_tried_ = false;           // (m) and not disarmed since
   bool cycle_tried_ = false;         // (m) in this cycle
+  bool came_too_early_ = false;      // (m) refused inside the application's cuInit
+  std::atomic<bool> armed_at_second_try_{false};  // and not yet reported
   bool callbacks_on_ = false;        // (m)
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
   uint64_t cpu_before_ns_ = 0;

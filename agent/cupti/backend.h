@@ -28,6 +28,7 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] bool CudaIsMapped() const override;
   void Arm(const ArmRequest& request) override;
   [[nodiscard]] bool IsArmed() const override { return is_armed_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool CameTooEarly() const override { return was_not_initialized_; }
   void DisableCallbacks() override;
   [[nodiscard]] uint32_t CallsInFlight() const override;
   void EnableCallbacks() override;

@@ -80,6 +80,9 @@ class CuptiBackend {
   // when collection is on or refused; state() tells. Time: tens of ms.
   virtual void Arm(const ArmRequest& request) = 0;
   [[nodiscard]] virtual bool IsArmed() const = 0;
+  // The last Arm was refused inside InitializeInjection because CUPTI found no driver that is up:
+  // what that means shows once the application's cuInit is through.
+  [[nodiscard]] virtual bool CameTooEarly() const = 0;
   // Window end with no other window adjoining: API callbacks off, device kinds stay. A call that is
   // in progress then loses its record: poll CallsInFlight first, within the grace time.
   virtual void DisableCallbacks() = 0;

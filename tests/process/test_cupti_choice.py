@@ -121,6 +121,23 @@ class Choice(CuptiTest):
         self.assertIn(newer, gpu['reason'])
         self.assertIn('STEPAGENT_CUPTI', gpu['reason'])
 
+    @unittest.skipUnless(harness.PERSONALITY == '13.0', 'one library is newer than the other')
+    def test_newer_than_the_driver_and_an_older_one_beside_it(self):
+        """Told apart only after the application's cuInit: the window has the rest, and says so."""
+        folders = [self.folder(name, source=os.path.join(harness.BUILD, 'sim', 'cupti-' + personality, file))
+                   for name, personality, file in (('newer', 'future', 'libcupti.so.13'),
+                                                   ('older', '12.6', 'libcupti.so.12'))]
+        env = self.environment(
+            arm='start', STEPAGENT_SIM_CUPTI_NEEDS_DRIVER='99000',
+            STEPAGENT_SIM_CUPTI_NEEDS_FROM_API='130000',
+            LD_LIBRARY_PATH=':'.join([os.path.join(harness.BUILD, 'sim', 'cuda'), *folders]))
+        self.run_app([app('train_loop'), '--steps', '60', '--sleep-us', '10000'], env)
+        cycle, = self.traced(1)
+        gpu = cycle.manifest['gpu']
+        self.assertEqual(gpu['status'], 'collected', gpu)
+        self.assertEqual(gpu['cupti_path'], os.path.join(folders[1], 'libcupti.so.12'))
+        self.assertIn('armed_at_second_try', [note['code'] for note in cycle.manifest['notes']])
+
 
 if __name__ == '__main__':
     harness.main()

@@ -64,8 +64,11 @@ class Diff(AgentTest):
             if found['steps']['verdict'] == 'slower':
                 break
         copies = {row['name']: row for row in found['copies']}
-        self.assertEqual(copies['HtoD (Pinned -> Device)']['verdict'], 'count changed')
-        self.assertEqual(copies['HtoD (Pinned -> Device)']['b']['count'], 2)
+        # A CUPTI of the future says kinds that have no name yet.
+        name = 'HtoD (Pinned -> Device)' if harness.PERSONALITY != 'future' \
+            else 'HtoD (Unknown -> Device)'
+        self.assertEqual(copies[name]['verdict'], 'count changed', copies)
+        self.assertEqual(copies[name]['b']['count'], 2)
         self.assertEqual(found['steps']['verdict'], 'slower', found['steps'])
         calls = {row['name']: row['verdict'] for row in
                  json.loads(self.diff(healthy.folder, sync.folder, '--json', status=None).stdout)['calls']}

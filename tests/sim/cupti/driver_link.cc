@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "common/settings.h"
+#include "cupti/personality.h"
 #include "cupti/state.h"
 
 namespace stepagent::sim {
@@ -36,7 +37,8 @@ DriverState Attach() {
   if (table->usable() != 0) return DriverState::kUnusable;
   // CUPTI newer than the driver: the real one refuses too.
   const int64_t oldest = SettingInt("CUPTI_NEEDS_DRIVER", 0);
-  if (oldest > SettingInt("DRIVER_VERSION", 13000)) return DriverState::kUnusable;
+  const bool is_newer = ThePersonality().api_version >= SettingInt("CUPTI_NEEDS_FROM_API", 0);
+  if (is_newer && oldest > SettingInt("DRIVER_VERSION", 13000)) return DriverState::kUnusable;
   const int slot = table->attach(&kOps);
   if (slot < 0) Violation("more than %d copies of libcupti attached", kMaxTools);
   g_slot.store(slot, std::memory_order_relaxed);
