@@ -10,7 +10,7 @@ from cupti_case import SONAME, CuptiTest
 SCHEDULE = 'warmup=2,active=2,repeat=1'
 MAJOR = SONAME.split('.')[2]
 # A driver of the same release, so that no newer library of this machine is looked for.
-DRIVER = {'11.8': 11080, '12.4': 12040, '12.6': 12060}.get(harness.PERSONALITY, 13000)
+DRIVER = harness.DRIVERS.get(harness.PERSONALITY, '13000')
 
 
 class Choice(CuptiTest):

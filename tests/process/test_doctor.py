@@ -5,10 +5,12 @@ import subprocess
 import unittest
 
 import harness
+from cupti_case import SONAME
 from harness import AgentTest, app
 
 LAUNCHER_PROGRAMS = os.path.join(harness.BUILD, 'tests', 'process', 'launcher', 'programs')
-SONAME = 'libcupti.so.13'
+DRIVER = harness.DRIVERS.get(harness.PERSONALITY, '13000')
+CUDA = 'CUDA %d.%d' % (int(DRIVER) // 1000, int(DRIVER) % 1000 // 10)
 
 
 class Doctor(AgentTest):
@@ -42,7 +44,7 @@ class Ground(Doctor):
         self.assertIn('8 of 8 kernels, 4 of 4 copies, 4 of 4 sets',
                       self.checks['device-trial']['found'])
         self.assertIn(SONAME, self.checks['cupti']['found'])
-        self.assertIn('CUDA 13.0, 1 device: Simulated GPU', self.checks['driver']['found'])
+        self.assertIn(CUDA + ', 1 device: Simulated GPU', self.checks['driver']['found'])
         self.assertIn('doctor -- ', document['next'])
 
     def test_lines_for_people(self):
@@ -106,8 +108,8 @@ class Ground(Doctor):
 
     def test_cupti_too_new(self):
         self.doctor(status=1, STEPAGENT_SIM_CUPTI_NEEDS_DRIVER='99000',
-                    STEPAGENT_SIM_DRIVER_VERSION='13000')
-        self.only_failure('cupti', 'CUDA 13.0', 'STEPAGENT_CUPTI')
+                    STEPAGENT_SIM_DRIVER_VERSION=DRIVER)
+        self.only_failure('cupti', CUDA, 'STEPAGENT_CUPTI')
 
     def test_not_permitted(self):
         self.doctor(status=1, STEPAGENT_SIM_FAULTS='cuptiSubscribe*=35;cuptiActivityEnable*=35')
@@ -159,7 +161,7 @@ class Command(Doctor):
         self.only_failure('step', 'nvtx:trian_step: seen 0 times', '--step nvtx:')
 
     def test_rival_holds_the_slot(self):
-        self.trial(app('rival_cupti'), '--early', '--steps', '100000', status=1)
+        self.trial(app('rival_cupti'), '--early', '--cupti', SONAME, '--steps', '100000', status=1)
         self.only_failure('rival', 'another CUPTI client', 'other profiler')
 
     def test_command_not_found(self):

@@ -67,7 +67,8 @@ class Readings(AgentTest):
 
     def test_pageable_batch(self):
         # The same copy is also one that every step repeats: both are true of it.
-        wanted = ['pageable_copies', 'same_copy_each_step']
+        # A CUPTI of the future says memory kinds that have no name yet: none of them is pageable.
+        wanted = ['pageable_copies', 'same_copy_each_step'][harness.PERSONALITY == 'future':]
         self.check(self.trace('pageable', wanted), wanted)
 
     def test_drift(self):

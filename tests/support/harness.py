@@ -25,6 +25,7 @@ STUB = os.path.join(BUILD, 'lib', 'libstepagent.so')
 STEPAGENT = os.path.join(BUILD, 'bin', 'stepagent')
 STEPCOLLECTOR = os.path.join(BUILD, 'bin', 'stepcollector')
 PERSONALITY = os.environ.get('STEPAGENT_TEST_PERSONALITY', '13.0')
+DRIVERS = {'11.8': '11080', '12.4': '12040', '12.6': '12060'}
 # A machine under sanitizers or with busy neighbours needs more: waits are bounded by this, never slept.
 PATIENCE = float(os.environ.get('STEPAGENT_TEST_PATIENCE', '30'))
 # A collector this many times slower than it is: see slow_collector.py.
@@ -52,9 +53,18 @@ def clean_environment():
     return env
 
 
+def sim_environment(personality=None):
+    """The simulated device, its driver of the CUPTI's release: else a newer CUPTI of this machine, which
+    is made for real drivers, would be looked for first."""
+    env = {'LD_LIBRARY_PATH': sim_path(personality)}
+    if (personality or PERSONALITY) in DRIVERS:
+        env['STEPAGENT_SIM_DRIVER_VERSION'] = DRIVERS[personality or PERSONALITY]
+    return env
+
+
 def launcher_environment():
     """For `stepagent run` on the simulated device."""
-    return dict(clean_environment(), LD_LIBRARY_PATH=sim_path(), STEPAGENT_EXIT_WAIT=EXIT_WAIT)
+    return dict(clean_environment(), **sim_environment(), STEPAGENT_EXIT_WAIT=EXIT_WAIT)
 
 
 def agent_environment(out, *, sim=True, preload=True, personality=None, **settings):
@@ -66,7 +76,7 @@ def agent_environment(out, *, sim=True, preload=True, personality=None, **settin
     if preload:
         env['LD_PRELOAD'] = STUB
     if sim:
-        env['LD_LIBRARY_PATH'] = sim_path(personality)
+        env.update(sim_environment(personality))
     for key, value in settings.items():
         env[key if key.isupper() else 'STEPAGENT_' + key.upper()] = str(value)
     return env
