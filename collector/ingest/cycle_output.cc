@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "collector/analysis/summary.h"
+#include "collector/ingest/agent_session.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/writers/manifest.h"
@@ -80,7 +81,9 @@ void WriteFormats(const model::Cycle& cycle, const writers::WriteTarget& target,
     if (writer == nullptr) {
       Append(&out->error, "format '" + format + "' is not known to this collector");
     } else {
+      const int64_t begin_ns = SteadyNowNs();
       keep(writer->Write(cycle, target));
+      out->format_ns.emplace_back(format, SteadyNowNs() - begin_ns);
     }
   }
 }

@@ -24,7 +24,8 @@ using WriteProgress = std::function<void(uint64_t done, uint64_t total)>;
 struct CycleOutput {
   std::vector<std::string> files;  // absolute, traces first
   uint64_t bytes = 0;
-  std::string error;  // "" all written
+  std::string error;                                       // "" all written
+  std::vector<std::pair<std::string, int64_t>> format_ns;  // how long each format took
 };
 
 [[nodiscard]] CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place);

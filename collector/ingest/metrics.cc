@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -132,14 +133,26 @@ void Metrics::AddDevices(const model::Cycle& cycle) {
         copy.bytes;
 }
 
-void Metrics::AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t write_ns,
-                       int64_t now_unix_ns) {
+void Metrics::AddLosses(const LossCounts& losses) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < losses.counts.size(); ++i)
+    dropped_[std::string(LossCounts::kReasons[i])] += losses.counts[i];
+}
+
+void Metrics::AddReport(const v1::CycleReport& report) {
+  const std::lock_guard lock(mutex_);
+  flush_duration_.Add(static_cast<double>(report.tail_wait_ns()) / kNsPerSecond);
+}
+
+std::string Metrics::RankLabel(int32_t rank, size_t known, bool is_known) {
+  return known >= kMostRanks && !is_known ? "other" : std::to_string(rank);
+}
+
+void Metrics::AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t now_unix_ns) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 1; i < model::kActivityCount; ++i) {
     const std::string kind(model::ActivityName(static_cast<model::Activity>(i)));
     records_[kind] += cycle.balance[i].written.value_or(0);
-    dropped_["dropped"] += cycle.balance[i].dropped.value_or(0);
-    dropped_["invalid"] += cycle.balance[i].invalid.value_or(0);
   }
   for (const std::string& file : output.files) {
     std::error_code error;
@@ -150,9 +163,11 @@ void Metrics::AddCycle(const model::Cycle& cycle, const CycleOutput& output, int
   last_trace_seconds_ = Seconds(now_unix_ns);
   callback_seconds_ += Seconds(static_cast<int64_t>(cycle.cost.callback_ns.value_or(0)));
   arm_wait_seconds_ += Seconds(static_cast<int64_t>(cycle.cost.arm_wait_ns.value_or(0)));
-  write_duration_.Add(Seconds(write_ns));
-  std::string rank = std::to_string(cycle.session.rank);
-  if (steps_.size() >= kMostRanks && !steps_.contains(rank)) rank = "other";
+  for (const auto& [format, ns] : output.format_ns) write_durations_[format].Add(Seconds(ns));
+  const std::string number = std::to_string(cycle.session.rank);
+  const std::string rank = RankLabel(cycle.session.rank, steps_.size(), steps_.contains(number));
+  if (cycle.device_residual_ns)
+    clock_offsets_[rank] = Seconds(static_cast<int64_t>(*cycle.device_residual_ns));
   for (const model::Step& step : cycle.steps)
     if (step.complete) steps_[rank].Add(Seconds(step.end_ns - step.begin_ns));
   if (cycle.gpu.cupti_version != 0) cupti_version_ = cycle.gpu.cupti_version;
@@ -180,11 +195,28 @@ void Metrics::RenderVolume(std::string* text) const {
   Counters("stepagent_trace_bytes_written_total", "Bytes of finished files.", "format", bytes_,
            text);
   Counters("stepagent_traces_total", "Cycles finished.", "result", results_, text);
-  if (write_duration_.count == 0) return;
+}
+
+void Metrics::RenderTimes(std::string* text) const {
+  if (flush_duration_.count != 0) {
+    Head("stepagent_flush_duration_seconds", "histogram",
+         "From a window's end until its device records were in.", text);
+    RenderHistogram("stepagent_flush_duration_seconds", "", flush_duration_, text);
+  }
+  if (last_trace_seconds_ == 0) return;
   Head("stepagent_last_trace_timestamp_seconds", "gauge", "When the last cycle was written.", text);
   Line("stepagent_last_trace_timestamp_seconds", "", last_trace_seconds_, text);
-  Head("stepagent_write_duration_seconds", "histogram", "Time to write a cycle's files.", text);
-  RenderHistogram("stepagent_write_duration_seconds", "", write_duration_, text);
+  if (!write_durations_.empty()) {
+    Head("stepagent_write_duration_seconds", "histogram", "Time to write a cycle's trace.", text);
+    for (const auto& [format, histogram] : write_durations_)
+      RenderHistogram("stepagent_write_duration_seconds", Label("format", format), histogram, text);
+  }
+  if (!clock_offsets_.empty()) {
+    Head("stepagent_clock_offset_seconds", "gauge",
+         "What the device's clock is off by after mapping, in the last cycle.", text);
+    for (const auto& [rank, seconds] : clock_offsets_)
+      Line("stepagent_clock_offset_seconds", Label("rank", rank), seconds, text);
+  }
   Head("stepagent_overhead_seconds_total", "counter",
        "Time of application threads in callbacks and in waits for arming.", text);
   Line("stepagent_overhead_seconds_total", Label("phase", "active"), callback_seconds_, text);
@@ -227,7 +259,36 @@ void Metrics::RenderDevices(std::string* text) const {
            text);
 }
 
-std::string Metrics::Render(uint64_t attached) const {
+void Metrics::RenderNow(const Now& now, std::string* text) const {
+  using State = SessionPipeline::Live::State;
+  uint64_t wait = 0, warmup = 0, active = 0, spooled = 0;
+  std::map<std::string, uint64_t> steps;
+  for (const SessionPipeline::Live& session : now.sessions) {
+    wait += session.state == State::kWait ? 1 : 0;
+    warmup += session.state == State::kWarmup ? 1 : 0;
+    active += session.state == State::kActive ? 1 : 0;
+    spooled += session.raw_bytes;
+    const std::string number = std::to_string(session.rank);
+    uint64_t& step = steps[RankLabel(session.rank, steps.size(), steps.contains(number))];
+    step = std::max(step, session.step);
+  }
+  Head("stepagent_attached_processes", "gauge", "Processes connected now.", text);
+  Line("stepagent_attached_processes", "", static_cast<double>(now.attached), text);
+  Head("stepagent_cycle_state", "gauge", "Sessions by what their schedule is at.", text);
+  for (const auto& [state, count] :
+       {std::pair{"wait", wait}, std::pair{"warmup", warmup}, std::pair{"active", active}})
+    Line("stepagent_cycle_state", Label("state", state), static_cast<double>(count), text);
+  Head("stepagent_spool_bytes", "gauge", "Raw files of the open sessions.", text);
+  Line("stepagent_spool_bytes", "", static_cast<double>(spooled), text);
+  Head("stepagent_sink_queue_bytes", "gauge", "Received from agents and not taken in yet.", text);
+  Line("stepagent_sink_queue_bytes", "", static_cast<double>(now.queued_bytes), text);
+  if (steps.empty()) return;
+  Head("stepagent_step_current", "gauge", "The last step a collected cycle began, from 0.", text);
+  for (const auto& [rank, step] : steps)
+    Line("stepagent_step_current", Label("rank", rank), static_cast<double>(step), text);
+}
+
+std::string Metrics::Render(const Now& now) const {
   const std::lock_guard lock(mutex_);
   std::string text;
   Head("stepagent_up", "gauge", "The collector runs.", &text);
@@ -238,9 +299,9 @@ std::string Metrics::Render(uint64_t attached) const {
        Label("version", version_) + "," + Label("cupti", version(cupti_version_)) + "," +
            Label("driver", version(driver_version_)),
        1, &text);
-  Head("stepagent_attached_processes", "gauge", "Processes connected now.", &text);
-  Line("stepagent_attached_processes", "", static_cast<double>(attached), &text);
+  RenderNow(now, &text);
   RenderVolume(&text);
+  RenderTimes(&text);
   RenderSteps(&text);
   RenderDevices(&text);
   RenderProcess(&text);

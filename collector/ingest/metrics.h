@@ -10,8 +10,11 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "collector/ingest/cycle_output.h"
+#include "collector/ingest/loss_counts.h"
+#include "collector/ingest/pipeline.h"
 #include "collector/model/cycle.h"
 
 namespace stepagent::ingest {
@@ -23,11 +26,19 @@ class Metrics {
   static constexpr size_t kMostDevices = 64;
 
   explicit Metrics(std::string version) : version_(std::move(version)) {}
-  // A written cycle, and how long writing it took.
-  void AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t write_ns,
-                int64_t now_unix_ns);
-  // The text exposition format, version 0.0.4. `attached`: processes connected now.
-  [[nodiscard]] std::string Render(uint64_t attached) const;
+  // A written cycle.
+  void AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t now_unix_ns);
+  // Losses that an agent told of.
+  void AddLosses(const LossCounts& losses);
+  // How a cycle went for its agent.
+  void AddReport(const v1::CycleReport& report);
+  // The text exposition format, version 0.0.4.
+  struct Now {
+    uint64_t attached = 0;      // processes connected
+    uint64_t queued_bytes = 0;  // received and not taken in
+    std::vector<SessionPipeline::Live> sessions;
+  };
+  [[nodiscard]] std::string Render(const Now& now) const;
 
  private:
   static constexpr std::array<double, 12> kSecondBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
@@ -47,8 +58,12 @@ class Metrics {
   using Counts = std::map<std::string, uint64_t>;
 
   void AddDevices(const model::Cycle& cycle);
+  // A label of its own for the first kMostRanks ranks.
+  [[nodiscard]] static std::string RankLabel(int32_t rank, size_t known, bool is_known);
   [[nodiscard]] Device& DeviceOf(const model::Cycle& cycle, int32_t ordinal);
   void RenderVolume(std::string* text) const;
+  void RenderTimes(std::string* text) const;
+  void RenderNow(const Now& now, std::string* text) const;
   void RenderSteps(std::string* text) const;
   void RenderDevices(std::string* text) const;
   static void RenderHistogram(const std::string& name, const std::string& labels,
@@ -59,9 +74,11 @@ class Metrics {
   uint32_t cupti_version_ = 0, driver_version_ = 0;
   double last_trace_seconds_ = 0, callback_seconds_ = 0, arm_wait_seconds_ = 0;
   Counts records_, dropped_, bytes_, results_;
-  Histogram write_duration_;
-  std::map<std::string, Histogram> steps_;  // by rank
-  std::map<std::string, Device> devices_;   // by ordinal
+  std::map<std::string, Histogram> write_durations_;  // by format
+  Histogram flush_duration_;
+  std::map<std::string, double> clock_offsets_;  // by rank, of the last cycle
+  std::map<std::string, Histogram> steps_;       // by rank
+  std::map<std::string, Device> devices_;        // by ordinal
 };
 
 }  // namespace stepagent::ingest

@@ -157,6 +157,7 @@ bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
                      proto::PhysicalDevice(builder_->progress().device, visible_devices_));
   }
   NoteBegun(batch);
+  TellFigures(batch);
   Dispatch(builder_->TakeClosed());
   return true;
 }
@@ -181,6 +182,7 @@ bool SessionPipeline::OnGoodbye(const spool::RawFrame& frame) {
   }
   Append(frame);
   builder_->Add(goodbye);
+  TellLosses(goodbye.losses());
   said_goodbye_ = true;
   return true;
 }

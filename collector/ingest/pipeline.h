@@ -20,6 +20,7 @@
 
 #include "collector/ingest/cycle_output.h"
 #include "collector/ingest/disk_guard.h"
+#include "collector/ingest/loss_counts.h"
 #include "collector/ingest/run_table.h"
 #include "collector/model/builder.h"
 #include "collector/spool/raw_file.h"
@@ -37,6 +38,9 @@ struct PipelineHooks {
   // Replaceable in tests.
   std::function<CycleOutput(const model::Cycle&, const CyclePlace&)> write_cycle = WriteCycle;
   DiskGuard::Probe disk = SpaceOf;
+  // What a batch or a Goodbye adds to the losses its agent tells; how a cycle went for its agent.
+  std::function<void(const LossCounts&)> on_losses;
+  std::function<void(const v1::CycleReport&)> on_report;
 };
 
 class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
@@ -74,6 +78,15 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   [[nodiscard]] size_t pending_cycles() const;
   [[nodiscard]] std::string session_dir() const;
   [[nodiscard]] const Run& run() const { return *run_; }
+  // What the session is at, for anybody's thread.
+  struct Live {
+    enum class State : uint8_t { kWait, kWarmup, kActive };
+    State state = State::kWait;
+    uint64_t step = 0;       // the last one seen, by the process's count
+    uint64_t raw_bytes = 0;  // in its raw file
+    int32_t rank = -1;
+  };
+  [[nodiscard]] Live live() const;
   // As the process itself counts: of its own pid namespace.
   [[nodiscard]] uint32_t pid() const { return state_.session.pid; }
 
@@ -85,6 +98,8 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   void Append(const spool::RawFrame& frame);
   void TakeHello(const v1::Hello& hello);
   void NoteBegun(const v1::Batch& batch);
+  void TellFigures(const v1::Batch& batch);
+  void TellLosses(const v1::LossReport& report);
   void Throttle(const std::string& reason);
   void Problem(const std::string& line);
   void Settle();
@@ -106,6 +121,9 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   uint64_t max_bytes_ = 0;
   std::string visible_devices_;
   std::atomic<bool> said_goodbye_{false};
+  std::atomic<Live::State> live_state_{Live::State::kWait};
+  std::atomic<uint64_t> live_step_{0};
+  LossCounts losses_;  // told so far
   bool is_throttled_ = false, is_finished_ = false, knows_end_ = false;
   uint64_t raw_cut_bytes_ = 0;
   std::string last_append_error_;

@@ -59,6 +59,7 @@ std::string SessionPipeline::Replay(bool* is_live) {
       v1::Batch batch;
       if (!batch.ParseFromString(frame.payload)) continue;
       builder_->Add(batch);
+      losses_.Raise(batch.losses());  // an earlier collector counted them
       Dispatch(builder_->TakeClosed());
     } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
       v1::Goodbye goodbye;

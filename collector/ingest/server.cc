@@ -58,12 +58,23 @@ Server::Impl::Impl(ServerConfig c)
       metrics(config.version) {
   if (config.metrics_socket >= 0) {
     metrics_server = std::make_unique<MetricsServer>(
-        &io, config.metrics_socket, [this] { return metrics.Render(connections.size()); });
+        &io, config.metrics_socket, [this] { return metrics.Render(WhatIsNow()); });
   }
   if (config.max_connections == 0) config.max_connections = RaiseDescriptorLimit();
   acceptor.assign(asio::local::stream_protocol(), config.listen_socket);
   spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   idle_since_ns = SteadyNowNs();
+}
+
+Metrics::Now Server::Impl::WhatIsNow() const {
+  Metrics::Now now;
+  now.attached = connections.size();
+  for (const auto& [id, session] : sessions) {
+    now.queued_bytes += session->queued_bytes;
+    if (session->state != LiveSession::State::kOpening && session->pipeline)
+      now.sessions.push_back(session->pipeline->live());
+  }
+  return now;
 }
 
 Server::Server(ServerConfig config) : impl_(std::make_unique<Impl>(std::move(config))) {}

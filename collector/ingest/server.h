@@ -25,9 +25,9 @@ struct ServerConfig {
   int64_t hello_timeout_ns = 10'000'000'000;
   int64_t frame_timeout_ns = 30'000'000'000;
   int64_t return_timeout_ns = 60'000'000'000;  // a living agent in the middle of a cycle
-  int metrics_socket = -1;  // of MetricsServer::Listen; -1: no metrics
+  int metrics_socket = -1;                     // of MetricsServer::Listen; -1: no metrics
   std::string version;
-  size_t max_connections = 0;                  // 0: as the descriptor limit allows
+  size_t max_connections = 0;  // 0: as the descriptor limit allows
   std::shared_ptr<spdlog::logger> log;
   // Replaceable in tests.
   decltype(PipelineHooks::write_cycle) write_cycle = WriteCycle;

@@ -275,6 +275,8 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
     hooks.write_cycle = [this](const model::Cycle& cycle, const CyclePlace& place) {
       return WriteAndCount(cycle, place);
     };
+    hooks.on_losses = [this](const LossCounts& losses) { metrics.AddLosses(losses); };
+    hooks.on_report = [this](const v1::CycleReport& report) { metrics.AddReport(report); };
   }
   hooks.disk = config.disk;
   return hooks;
@@ -282,9 +284,8 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
 
 // On a strand of the file pool, which is joined before this goes.
 CycleOutput Server::Impl::WriteAndCount(const model::Cycle& cycle, const CyclePlace& place) {
-  const int64_t begin_ns = SteadyNowNs();
   CycleOutput output = config.write_cycle(cycle, place);
-  metrics.AddCycle(cycle, output, SteadyNowNs() - begin_ns, WallNowNs());
+  metrics.AddCycle(cycle, output, WallNowNs());
   return output;
 }
 

@@ -52,6 +52,7 @@ struct Server::Impl {
   [[nodiscard]] const v1::TargetEnded* EndOf(const LiveSession& session) const;
   bool Hand(const Session& session, spool::RawFrame frame);
   void OnHanded(const Session& session, uint64_t bytes, proto::FrameType type);
+  [[nodiscard]] Metrics::Now WhatIsNow() const;
   [[nodiscard]] bool HasRoom(const LiveSession& session) const;
   PipelineHooks HooksFor(const Session& session);
   [[nodiscard]] CycleOutput WriteAndCount(const model::Cycle& cycle, const CyclePlace& place);

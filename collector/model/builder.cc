@@ -205,6 +205,8 @@ CycleBuilder::Progress CycleBuilder::progress() const {
           .bytes_held = s.records.Bytes() + s.dictionary.bytes() + s.ghosts.size() * sizeof(Ghost),
           .is_cycle_open = std::any_of(s.pending.begin(), s.pending.end(),
                                        [](const auto& p) { return p.second.HasActive(); }),
+          .is_warming = !s.pending.empty() && !s.pending.rbegin()->second.HasActive(),
+          .step = s.last_step,
           .device = device};
 }
 

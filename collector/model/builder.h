@@ -46,9 +46,11 @@ class CycleBuilder {
   struct Progress {
     uint64_t records = 0;
     uint64_t cycles_begun = 0;
-    uint64_t bytes_held = 0;   // memory of records not yet taken
+    uint64_t bytes_held = 0;     // memory of records not yet taken
     bool is_cycle_open = false;  // an active step began whose cycle was not taken yet
-    int32_t device = -1;       // lowest device ordinal the session used, -1 none yet
+    bool is_warming = false;     // collecting, before a first active step
+    uint64_t step = 0;           // the last one seen, by the process's count
+    int32_t device = -1;         // lowest device ordinal the session used, -1 none yet
   };
   [[nodiscard]] Progress progress() const;
 

@@ -74,7 +74,7 @@ struct CycleBuilder::Impl {
   bool saw_device_work = false, has_clock_samples = false;
   std::optional<std::string> goodbye;
   std::optional<v1::TargetEnded> ended;
-  uint64_t total_records = 0, cycles_begun = 0;
+  uint64_t total_records = 0, cycles_begun = 0, last_step = 0;
 };
 
 }  // namespace stepagent::model

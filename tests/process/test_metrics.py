@@ -64,13 +64,54 @@ class Metrics(AgentTest):
         for name, value in first.items():
             if '_total' in name or '_count' in name or '_bucket' in name:
                 self.assertGreaterEqual(second[name], value, name)
+        got = self.values(scrapes[-1])
+        for name in ('stepagent_records_dropped_total{reason="ring_full"}',
+                     'stepagent_records_dropped_total{reason="cupti_buffer"}',
+                     'stepagent_records_dropped_total{reason="decode"}'):
+            self.assertEqual(got[name], 0, name)
+        self.assertEqual(got['stepagent_write_duration_seconds_count{format="chrome"}'], 2)
+        self.assertEqual(got['stepagent_flush_duration_seconds_count'], 2)
+        self.assertIn('stepagent_clock_offset_seconds{rank="', scrapes[-1])
         self.assertNotIn('fwd_linear', scrapes[1], 'no kernel names')
+        def at_rest():
+            now = self.values(self.get(path)[1])
+            return not any(now[name] for name in (
+                'stepagent_cycle_state{state="active"}', 'stepagent_spool_bytes',
+                'stepagent_sink_queue_bytes', 'stepagent_attached_processes'))
+        eventually(at_rest, 'the session is over')
         own = os.path.join(harness.BUILD, 'promtool', 'usr', 'bin', 'promtool')  # of test.sh
         promtool = own if os.path.exists(own) else shutil.which('promtool')
         if promtool:
             checked = subprocess.run([promtool, 'check', 'metrics'], input=scrapes[1], text=True,
                                      capture_output=True, check=False)
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+    def test_an_open_cycle_is_seen(self):
+        path = os.path.join(self.scratch, 'metrics.sock')
+        self.collect(path)
+        process = self.start_app([app('train_loop'), '--steps', '100000'],
+                                 self.environment(schedule='active=1000000', step='nvtx:train_step',
+                                                  collector=self.collector))
+        def seen():
+            got = self.values(self.get(path)[1])
+            return (got['stepagent_attached_processes'] == 1 and
+                    got['stepagent_cycle_state{state="active"}'] == 1 and
+                    got['stepagent_spool_bytes'] > 1000 and
+                    got.get('stepagent_step_current{rank="0"}', 0) > 5)
+        eventually(seen, 'the open cycle, its step and its raw file')
+        self.stop_app(process)
+
+    def test_losses_by_reason(self):
+        path = os.path.join(self.scratch, 'metrics.sock')
+        self.collect(path)
+        self.run_app([app('train_loop'), '--steps', '8'],
+                     self.environment(schedule='active=6,repeat=1', step='nvtx:train_step',
+                                      max_records='40', collector=self.collector))
+        balance = self.traced(1)[0].manifest['balance']
+        dropped = sum(row['dropped'] for row in balance.values())
+        self.assertGreater(dropped, 0)
+        eventually(lambda: self.values(self.get(path)[1]).get(
+            'stepagent_records_dropped_total{reason="limit"}') == dropped, 'the losses are counted')
 
     def test_loopback_and_what_is_refused(self):
         with socket.socket() as free:
