@@ -157,6 +157,7 @@ bool Agent::ReadWho() {
 }
 
 bool Agent::MapCore() {
+  core::RingRegistry::SetGrownBytes(settings_.ring_memory);
   HostClock::Start();
   return core::MapPhaseWords() && core::NameTable::Init();
 }

@@ -216,6 +216,13 @@ Rows CapRows() {
         false},
        Count<&Settings::max_trace_bytes>,
        [](S s) { return BytesText(s.max_trace_bytes); }},
+      {{"--ring-memory", nullptr, "STEPAGENT_RING_MEMORY", "BYTES", "256MiB",
+        "a number of bytes (256MiB, 1GiB); 0 is none",
+        "The most memory for enlarging the buffers of threads that record faster than they are "
+        "emptied, 12 MiB each.",
+        false},
+       Count<&Settings::ring_memory>,
+       [](S s) { return BytesText(s.ring_memory); }},
   };
 }
 

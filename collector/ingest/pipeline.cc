@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "collector/model/batch_head.h"
 #include "collector/model/session_info.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
@@ -141,9 +142,10 @@ void SessionPipeline::CountRefused() {
 }
 
 bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
-  v1::Batch batch;
+  model::BatchHead head;
+  const v1::Batch& batch = head.fields;
   const bool is_ours =
-      batch.ParseFromString(frame.payload) && batch.identity().session() == state_.session.id;
+      model::ReadBatchHead(frame.payload, &head) && batch.identity().session() == state_.session.id;
   if (!is_ours) {
     CountRefused();
     return false;
@@ -151,7 +153,7 @@ bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
   Append(frame);
   // A failed append alone stops nothing: the disk may have room again for the next cycle.
   Throttle(disk_.Check(now_ns, run_->bytes, max_bytes_));
-  builder_->Add(batch);
+  builder_->Add(head, frame.payload);
   if (runs_ != nullptr && batch.contexts_size() + batch.devices_size() > 0) {
     runs_->SetDevice(run_.get(), state_.session.id,
                      proto::PhysicalDevice(builder_->progress().device, visible_devices_));

@@ -3,6 +3,7 @@
 
 #include "collector/ingest/pipeline.h"
 #include "collector/ingest/recovery_state.h"
+#include "collector/model/batch_head.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 
@@ -56,10 +57,10 @@ std::string SessionPipeline::Replay(bool* is_live) {
   spool::RawFrame frame;
   while (reader.Next(&frame)) {
     if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kBatch)) {
-      v1::Batch batch;
-      if (!batch.ParseFromString(frame.payload)) continue;
-      builder_->Add(batch);
-      losses_.Raise(batch.losses());  // an earlier collector counted them
+      model::BatchHead head;
+      if (!model::ReadBatchHead(frame.payload, &head)) continue;
+      builder_->Add(head, std::move(frame.payload));
+      losses_.Raise(head.fields.losses());  // an earlier collector counted them
       Dispatch(builder_->TakeClosed());
     } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
       v1::Goodbye goodbye;

@@ -28,6 +28,29 @@ std::string Plural(uint64_t n, std::string_view what) {
   return std::to_string(n) + " " + std::string(what) + (n == 1 ? "" : hisses ? "es" : "s");
 }
 
+// What was lost on the way, and which setting gives it more room.
+void AddLossAdvice(const LossTotals& losses, Cycle* cycle) {
+  struct Advice {
+    uint64_t count;
+    const char *code, *text;
+  };
+  for (const Advice& advice :
+       {Advice{losses.ring_full, "ring_full",
+               " came faster than they were taken and found their thread's buffer full; "
+               "--ring-memory gives buffers more room, --activities records less"},
+        Advice{
+            losses.no_buffer, "no_buffer",
+            " found no buffer: the memory for them has a fixed limit; --activities records less"},
+        Advice{
+            losses.uplink, "uplink_full",
+            " could not be sent to the collector in time; --activities records less, or --out on "
+            "a faster disk"},
+        Advice{losses.past_limit, "record_limit",
+               " came when no more were wanted; --max-records lets a cycle hold more"}}) {
+    if (advice.count > 0) AddNote(cycle, advice.code, Plural(advice.count, "record") + advice.text);
+  }
+}
+
 Gpu FromReport(const v1::GpuStatus& g) {
   Gpu gpu;
   gpu.status = g.status().empty() ? "unavailable" : g.status();
@@ -249,6 +272,7 @@ void FillNotes(const Verdict& v, Cycle* cycle) {
   NoteClocks(v, cycle);
   NoteLosses(v, cycle);
   NoteOddRecords(v, cycle);
+  AddLossAdvice(v.losses, cycle);
 }
 
 void FillCost(const v1::CycleReport& report, Cycle* cycle) {

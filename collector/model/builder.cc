@@ -8,6 +8,16 @@
 #include "collector/model/process_end.h"
 
 namespace stepagent::model {
+namespace {
+
+// Exactly what is needed where it is the first, and never less than doubling would give.
+template <typename T>
+void MakeRoom(std::vector<T>* items, uint64_t more) {
+  const size_t needed = items->size() + more;
+  if (needed > items->capacity()) items->reserve(std::max(needed, 2 * items->capacity()));
+}
+
+}  // namespace
 
 CycleBuilder::CycleBuilder(const v1::Hello& hello) : impl_(std::make_unique<Impl>(hello)) {}
 CycleBuilder::~CycleBuilder() = default;
@@ -15,25 +25,62 @@ CycleBuilder::~CycleBuilder() = default;
 void CycleBuilder::Update(const v1::Hello& hello) { impl_->Greet(hello); }
 
 void CycleBuilder::Add(const v1::Batch& batch) {
+  std::string payload = batch.SerializeAsString();
+  BatchHead head;
+  if (ReadBatchHead(payload, &head)) Add(head, std::move(payload));
+}
+
+void CycleBuilder::Add(const BatchHead& head, std::string payload) {
   Impl& s = *impl_;
+  const v1::Batch& batch = head.fields;
   if (!s.sequences.Accept(batch.sequence())) return;
   s.last_host_ns =
       std::max(s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
   s.Surroundings(batch);
-  const uint64_t before = s.records.Count();
-  DecodeRecords(batch, {.dictionary = &s.dictionary,
-                        .records = &s.records,
-                        .ranges = &s.ranges,
-                        .received = &s.received,
-                        .invalid = &s.bad_sections});
-  s.total_records += s.records.Count() - before;
-  s.saw_device_work = s.saw_device_work || batch.calls().count() > 0 ||
-                      batch.kernels().count() > 0 || batch.memcpys().count() > 0 ||
-                      batch.memsets().count() > 0 || batch.graph_launches().count() > 0;
+  // Steps refer to threads, too. A batch of neither, as an idle session sends, leaves nothing.
+  if (head.has_sections || batch.has_threads()) s.Hold(head, std::move(payload));
+  s.saw_device_work = s.saw_device_work || head.has_work;
   s.Steps(batch.steps());
   if (batch.has_losses()) s.Losses(batch.losses(), batch.sequence());
+  // What was received is told beside what was sent when a cycle is closed.
+  const bool ends_cycle = std::any_of(
+      batch.cycle_events().begin(), batch.cycle_events().end(), [](const v1::CycleEvent& event) {
+        return event.kind() == v1::CycleEvent::CLOSED || event.kind() == v1::CycleEvent::CANCELLED;
+      });
+  if (ends_cycle) s.DecodeHeld();
   s.Events(batch);
   s.LetWarmupGo();
+}
+
+void CycleBuilder::Impl::Hold(const BatchHead& head, std::string payload) {
+  held_bytes += payload.capacity() + sizeof payload;
+  held_records += head.records;
+  held_calls += head.calls;
+  held_kernels += head.kernels;
+  held.push_back(std::move(payload));
+}
+
+void CycleBuilder::Impl::DecodeHeld() {
+  if (held.empty()) return;
+  const uint64_t before = records.Count();
+  MakeRoom(&records.calls, held_calls);
+  MakeRoom(&records.kernels, held_kernels);
+  v1::Batch batch;
+  for (std::string& payload : held) {
+    if (batch.ParseFromString(payload)) {
+      DecodeRecords(batch, {.dictionary = &dictionary,
+                            .records = &records,
+                            .ranges = &ranges,
+                            .received = &received,
+                            .invalid = &bad_sections});
+    } else {
+      ++unreadable;
+    }
+    payload = std::string();
+  }
+  total_records += records.Count() - before;
+  held = std::vector<std::string>();
+  held_bytes = held_records = held_calls = held_kernels = 0;
 }
 
 void CycleBuilder::Add(const v1::Goodbye& goodbye) {
@@ -113,7 +160,11 @@ void CycleBuilder::Impl::Finish(Cycle* cycle, const PendingCycle& p,
     verdict.losses.dropped[i] -= std::min(now.dropped[i], accounted.dropped[i]);
     verdict.losses.invalid[i] -= std::min(now.invalid[i], accounted.invalid[i]);
   }
-  verdict.losses.lost_batches -= std::min(now.lost_batches, accounted.lost_batches);
+  for (uint64_t LossTotals::*const count :
+       {&LossTotals::lost_batches, &LossTotals::ring_full, &LossTotals::no_buffer,
+        &LossTotals::uplink, &LossTotals::past_limit}) {
+    verdict.losses.*count -= std::min(now.*count, accounted.*count);
+  }
   accounted = now;
   FillVerdict(verdict, cycle);
   if (p.report && p.report->has_gpu()) last_gpu = cycle->gpu;
@@ -156,6 +207,10 @@ void CycleBuilder::Impl::Release(std::optional<TimeNs> later_from) {
 std::vector<Cycle> CycleBuilder::TakeClosed() {
   Impl& s = *impl_;
   std::vector<Cycle> taken;
+  const bool is_any_over = std::any_of(s.pending.begin(), s.pending.end(), [](const auto& p) {
+    return p.second.closed || p.second.cancelled;
+  });
+  if (is_any_over) s.DecodeHeld();
   for (auto it = s.pending.begin(); it != s.pending.end();) {
     const PendingCycle& p = it->second;
     // In order: a later cycle needs what this one leaves. When a later one is closed already, this
@@ -178,6 +233,7 @@ std::vector<Cycle> CycleBuilder::TakeClosed() {
 std::vector<Cycle> CycleBuilder::TakeRemaining() {
   Impl& s = *impl_;
   std::vector<Cycle> taken = TakeClosed();
+  s.DecodeHeld();
   while (!s.pending.empty()) {
     const PendingCycle& p = s.pending.begin()->second;
     if (p.HasActive()) {
@@ -200,9 +256,10 @@ CycleBuilder::Progress CycleBuilder::progress() const {
                          [](const auto& a, const auto& b) { return a.second < b.second; });
     device = static_cast<int32_t>(lowest->second);
   }
-  return {.records = s.total_records,
+  return {.records = s.total_records + s.held_records,
           .cycles_begun = s.cycles_begun,
-          .bytes_held = s.records.Bytes() + s.dictionary.bytes() + s.ghosts.size() * sizeof(Ghost),
+          .bytes_held = s.records.Bytes() + s.held_bytes + s.dictionary.bytes() +
+                        s.ghosts.size() * sizeof(Ghost),
           .is_cycle_open = std::any_of(s.pending.begin(), s.pending.end(),
                                        [](const auto& p) { return p.second.HasActive(); }),
           .is_warming = !s.pending.empty() && !s.pending.rbegin()->second.HasActive(),

@@ -9,6 +9,7 @@
 // bad content; the counts say what was wrong.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collector/model/cycle.h"
@@ -22,6 +23,8 @@ class TargetEnded;
 
 namespace stepagent::model {
 
+struct BatchHead;
+
 class CycleBuilder {
  public:
   explicit CycleBuilder(const v1::Hello& hello);
@@ -31,7 +34,10 @@ class CycleBuilder {
 
   // The session said Hello again: settings of cycles that are built from here on.
   void Update(const v1::Hello& hello);
-  void Add(const v1::Batch& batch);
+  // A batch as it came, and its head (ReadBatchHead). Its records are decoded when somebody needs
+  // them: a cycle's end, mostly.
+  void Add(const BatchHead& head, std::string payload);
+  void Add(const v1::Batch& batch);  // the same
   void Add(const v1::Goodbye& goodbye);
   // How the process ended, as its launcher saw: the reason of cycles without a goodbye.
   void Add(const v1::TargetEnded& ended);

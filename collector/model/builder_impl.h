@@ -12,6 +12,7 @@
 #include "session.pb.h"
 
 #include "collector/model/batch_decoder.h"
+#include "collector/model/batch_head.h"
 #include "collector/model/builder.h"
 #include "collector/model/cycle_assembly.h"
 #include "collector/model/decode_columns.h"
@@ -31,6 +32,9 @@ struct CycleBuilder::Impl {
   }
 
   void Greet(const v1::Hello& hello);
+  void Hold(const BatchHead& head, std::string payload);
+  // Decodes what waits in `held`.
+  void DecodeHeld();
   void Events(const v1::Batch& batch);
   void Steps(const v1::Steps& steps);
   // `order`: the batch's sequence; an older report that comes late changes nothing.
@@ -53,6 +57,10 @@ struct CycleBuilder::Impl {
   SessionInfo session;
   ClockMap clock;
   Dictionary dictionary;
+  // Batches whose records nobody needed yet, in the order they came.
+  std::vector<std::string> held;
+  uint64_t held_bytes = 0, held_records = 0, held_calls = 0, held_kernels = 0;
+  uint64_t unreadable = 0;  // batches whose records were no message
   Records records;
   RangeMatcher ranges;
   std::vector<Ghost> ghosts;
@@ -63,6 +71,7 @@ struct CycleBuilder::Impl {
   std::map<uint32_t, uint32_t> device_of_context;
   std::set<Activity> requested;
   SequenceTracker sequences;
+  LossTotals agent_causes;  // only the counts by cause
   Counts received{}, bad_sections{}, agent_dropped{}, agent_invalid{}, agent_sent{};
   std::array<bool, kActivityCount> unknown_drops{};
   uint64_t losses_order = 0;

@@ -112,7 +112,12 @@ void CycleBuilder::Impl::Steps(const v1::Steps& w) {
 void CycleBuilder::Impl::Losses(const v1::LossReport& losses, uint64_t order) {
   if (order < losses_order) return;
   losses_order = order;
+  agent_causes = LossTotals();
   for (const auto& k : losses.kinds()) {
+    agent_causes.ring_full += k.dropped_ring_full();
+    agent_causes.no_buffer += k.dropped_no_ring();
+    agent_causes.uplink += k.dropped_uplink();
+    agent_causes.past_limit += k.dropped_limit();
     const auto i = static_cast<size_t>(k.activity());
     if (i >= kActivityCount) continue;  // 0: drops of which CUPTI does not say the kind
     const uint64_t dropped = k.dropped_ring_full() + k.dropped_no_ring() + k.dropped_uplink() +
@@ -125,8 +130,8 @@ void CycleBuilder::Impl::Losses(const v1::LossReport& losses, uint64_t order) {
 }
 
 LossTotals CycleBuilder::Impl::CurrentLosses() const {
-  LossTotals t;
-  t.lost_batches = sequences.missing();
+  LossTotals t = agent_causes;
+  t.lost_batches = sequences.missing() + unreadable;
   t.is_unknown = unknown_drops;
   for (size_t i = 0; i < kActivityCount; ++i) {
     const bool has_gap = t.lost_batches > 0;
@@ -184,9 +189,12 @@ void CycleBuilder::Impl::Events(const v1::Batch& batch) {
 // While nothing but a warmup is going on its records have one use: to tell late device work that it
 // was launched outside of any window.
 void CycleBuilder::Impl::LetWarmupGo() {
-  if (pending.size() != 1 || records.Count() < kWarmupRecords) return;
+  if (pending.size() != 1 || records.Count() + held_records < kWarmupRecords) return;
+  // All that is kept is looked at, so not before enough came to be worth it.
+  if (2 * held_records < records.Count()) return;
   PendingCycle& p = pending.begin()->second;
   if (p.HasActive()) return;
+  DecodeHeld();
   const TimeNs limit = last_host_ns - kWarmupKeptNs;
   const auto count = [&p](Activity a, uint64_t n) { p.out_of_window[static_cast<size_t>(a)] += n; };
   std::erase_if(records.calls, [&](const Call& call) {

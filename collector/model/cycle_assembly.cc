@@ -1,6 +1,7 @@
 #include "collector/model/cycle_assembly.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -81,20 +82,22 @@ void CycleAssembly::PlaceCalls() {
     index_.Add(ghost.correlation, ghost.begin_ns, JoinIndex::kOutside);
   }
   std::vector<Ghost> ghosts;
-  Extract(&store_.calls, [&](Call& call) {
-    if (InWindow(call.begin_ns)) {
+  ghosts.reserve(store_.calls.size());
+  index_.Reserve(store_.calls.size());
+  Split(&store_.calls, &cycle_.calls, [&](Call& call) {
+    const bool is_here = InWindow(call.begin_ns);
+    if (is_here) {
       call.step = StepAt(call.begin_ns);
-      cycle_.calls.push_back(call);
       ++Written(ActivityOf(call.cls));
     } else if (IsLater(call.begin_ns)) {
       index_.Add(call.correlation, call.begin_ns, JoinIndex::kLater);
-      return false;
+      return Belongs::kLater;
     } else {
       index_.Add(call.correlation, call.begin_ns, JoinIndex::kOutside);
       ++OutOfWindow(ActivityOf(call.cls));
     }
     if (call.correlation != 0) ghosts.push_back({call.correlation, call.begin_ns});
-    return true;
+    return is_here ? Belongs::kHere : Belongs::kNowhere;
   });
   // Only this cycle's calls can still get late device work; older ones had a whole cycle for it.
   ghosts_ = std::move(ghosts);
@@ -115,8 +118,7 @@ void CycleAssembly::NumberFlows() {
   for (const Call& call : cycle_.calls) {
     if (call.correlation != 0) used.push_back(call.correlation);
   }
-  std::sort(used.begin(), used.end());
-  std::vector<uint32_t> given_twice;
+  SortRuns(&used, std::less<>());
   uint32_t fresh = 0;
   const auto next_fresh = [&] {
     do {
@@ -182,7 +184,7 @@ bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
 
 template <typename Item>
 void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, Activity kind) {
-  Extract(from, [&](Item& raw) {
+  Split(from, to, [&](Item& raw) {
     Item item = raw;
     // What a forced flush cut off has a begin and no end.
     if (item.has_begin) item.begin_ns = in_.clock->ToHost(raw.begin_ns);
@@ -191,15 +193,15 @@ void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, 
         item.correlation, item.has_begin ? std::optional<TimeNs>(item.begin_ns) : std::nullopt);
     const bool waits_for_launch = where == JoinIndex::kNone && item.has_begin &&
                                   !InWindow(item.begin_ns) && IsLater(item.begin_ns);
-    if (where == JoinIndex::kLater || waits_for_launch) return false;
+    if (where == JoinIndex::kLater || waits_for_launch) return Belongs::kLater;
     if (!PlaceJoined(&item, where)) {
       ++OutOfWindow(kind);
-    } else {
-      ++(item.placed ? Written(kind) : Invalid(kind));
-      if (!item.placed) ++impossible_;
-      to->push_back(item);
+      return Belongs::kNowhere;
     }
-    return true;
+    ++(item.placed ? Written(kind) : Invalid(kind));
+    if (!item.placed) ++impossible_;
+    raw = item;
+    return Belongs::kHere;
   });
   SortByBegin(to);
   LeaveOutSecondCopies(to, kind);

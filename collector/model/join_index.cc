@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "collector/model/record_lists.h"
+
 namespace stepagent::model {
 namespace {
 
@@ -16,15 +18,27 @@ void JoinIndex::Add(uint32_t correlation, TimeNs begin_ns, int32_t where) {
 }
 
 void JoinIndex::Finish() {
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+  SortRuns(&entries_, [](const Entry& a, const Entry& b) {
     return a.correlation != b.correlation ? a.correlation < b.correlation : a.begin_ns < b.begin_ns;
   });
 }
 
 int32_t JoinIndex::Find(uint32_t correlation, std::optional<TimeNs> device_begin_ns) const {
-  const auto first =
-      std::lower_bound(entries_.begin(), entries_.end(), correlation,
-                       [](const Entry& e, uint32_t id) { return e.correlation < id; });
+  const auto is_before = [](const Entry& e, uint32_t id) { return e.correlation < id; };
+  // From the last answer on, in steps that double, to a stretch that holds the id.
+  auto from = entries_.begin(), to = entries_.end();
+  if (last_ < entries_.size() && is_before(entries_[last_], correlation)) {
+    size_t step = 1;
+    while (last_ + step < entries_.size() && is_before(entries_[last_ + step], correlation)) {
+      step *= 2;
+    }
+    from += static_cast<std::ptrdiff_t>(last_ + step / 2);
+    if (last_ + step < entries_.size()) {
+      to = entries_.begin() + static_cast<std::ptrdiff_t>(last_ + step) + 1;
+    }
+  }
+  const auto first = std::lower_bound(from, to, correlation, is_before);
+  last_ = static_cast<size_t>(first - entries_.begin());
   if (first == entries_.end() || first->correlation != correlation) return kNone;
   auto best = first;
   for (auto it = first; it != entries_.end() && it->correlation == correlation; ++it) {

@@ -17,6 +17,7 @@ class JoinIndex {
   static constexpr int32_t kOutside = -2;  // launched outside the window
   static constexpr int32_t kLater = -3;    // launched in a later cycle
 
+  void Reserve(size_t entries) { entries_.reserve(entries_.size() + entries); }
   void Add(uint32_t correlation, TimeNs begin_ns, int32_t where);
   void Finish();
   // Index of the call in the cycle, or one of the constants. Without a usable stamp: the newest.
@@ -29,6 +30,8 @@ class JoinIndex {
     TimeNs begin_ns;
   };
   std::vector<Entry> entries_;
+  // Where the last answer was: work comes in about the order of its launches.
+  mutable size_t last_ = 0;
 };
 
 }  // namespace stepagent::model

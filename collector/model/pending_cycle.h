@@ -21,6 +21,8 @@ struct LossTotals {
   Counts invalid{};
   std::array<bool, kActivityCount> is_unknown{};
   uint64_t lost_batches = 0;
+  // Drops of all kinds, by what would have prevented them.
+  uint64_t ring_full = 0, no_buffer = 0, uplink = 0, past_limit = 0;
 };
 
 struct PendingCycle {

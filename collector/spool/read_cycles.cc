@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "batch.pb.h"
 #include "session.pb.h"
 
 #include "collector/ingest/run_table.h"
+#include "collector/model/batch_head.h"
 #include "collector/model/builder.h"
 #include "collector/spool/raw_file.h"
 #include "collector/spool/recover.h"
@@ -38,9 +38,9 @@ std::string ReadCycles(const std::string& raw_path,
       if (builder != nullptr) builder->Update(hello);
       if (builder == nullptr) builder = std::make_unique<model::CycleBuilder>(hello);
     } else if (type == proto::FrameType::kBatch && builder != nullptr) {
-      v1::Batch batch;
-      if (!batch.ParseFromString(frame.payload)) continue;
-      builder->Add(batch);
+      model::BatchHead head;
+      if (!model::ReadBatchHead(frame.payload, &head)) continue;
+      builder->Add(head, std::move(frame.payload));
       give(builder->TakeClosed());
     } else if (type == proto::FrameType::kGoodbye && builder != nullptr) {
       v1::Goodbye goodbye;

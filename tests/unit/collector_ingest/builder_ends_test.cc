@@ -362,6 +362,32 @@ TEST(CycleBuilder, AMillionGraphReplaysTakeBoundedMemory) {
   EXPECT_LT(most, settled + (uint64_t{1} << 20));
 }
 
+// What waits is told as held, at about what came, and an idle session's batches are not kept.
+TEST(CycleBuilder, RecordsWaitAsTheyCameAndIdleBatchesDoNot) {
+  BatchFactory agent;
+  agent.active = 1;
+  CycleBuilder builder(agent.Hello());
+  for (int i = 0; i < 10'000; ++i) builder.Add(agent.Take(i * kMs));
+  EXPECT_LT(builder.progress().bytes_held, 4096U);
+  const int64_t begin = 10'000 * kMs;
+  agent.Event(0, Event::ACTIVE_BEGIN, begin);
+  agent.Step(0, begin, begin + kMs);
+  for (uint32_t i = 1; i <= 10'000; ++i) agent.Launch(i, begin + i);
+  v1::Batch batch = agent.Take(begin + kMs);
+  const uint64_t came = batch.ByteSizeLong();
+  builder.Add(batch);
+  EXPECT_GE(builder.progress().records, 10'000U);
+  EXPECT_GE(builder.progress().bytes_held, came);
+  EXPECT_LT(builder.progress().bytes_held, 2 * came);
+  agent.Event(0, Event::ACTIVE_END, begin + kMs, "schedule");
+  agent.Event(0, Event::CLOSED, begin + kMs);
+  agent.Report(0);
+  builder.Add(agent.Take(begin + 2 * kMs));
+  const auto cycles = builder.TakeClosed();
+  ASSERT_EQ(cycles.size(), 1U);
+  EXPECT_EQ(cycles[0].calls.size(), 10'000U);
+}
+
 TEST(CycleBuilder, AMillionRecordsAndMemoryIsGivenBack) {
   BatchFactory agent;
   agent.active = 1;

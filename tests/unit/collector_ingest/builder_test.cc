@@ -248,6 +248,27 @@ TEST(CycleBuilder, ABufferThatCouldNotBeReadToItsEndMakesDeviceCountsUnknown) {
   EXPECT_FALSE(HasNote(cycles[1], "unreadable_buffers"));
 }
 
+TEST(CycleBuilder, ALossNamesTheSettingThatGivesRoom) {
+  BatchFactory agent;
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  v1::Batch first = agent.Take(150 * kMs);
+  auto* kind = first.mutable_losses()->add_kinds();
+  kind->set_activity(v1::ACTIVITY_NVTX);
+  kind->set_produced(9);
+  kind->set_dropped_ring_full(7);
+  kind->set_dropped_limit(2);
+  agent.WholeCycle(1, 4, 1, 200 * kMs, 100, 1);
+  v1::Batch second = agent.Take(300 * kMs);
+  *second.mutable_losses()->add_kinds() = *kind;  // a running total
+  const auto cycles = Build(agent, {first, second});
+  ASSERT_EQ(cycles.size(), 2U);
+  EXPECT_NE(NoteText(cycles[0], "ring_full").find("7 records"), std::string::npos);
+  EXPECT_NE(NoteText(cycles[0], "ring_full").find("--ring-memory"), std::string::npos);
+  EXPECT_NE(NoteText(cycles[0], "record_limit").find("--max-records"), std::string::npos);
+  EXPECT_FALSE(HasNote(cycles[0], "uplink_full"));
+  EXPECT_FALSE(HasNote(cycles[1], "ring_full"));  // told once
+}
+
 TEST(CycleBuilder, NotesCountInGoodEnglish) {
   BatchFactory agent;
   for (uint32_t i = 0; i < 9; ++i) agent.Launch(50 + i, 100 * kMs + 100 + i);

@@ -1,11 +1,18 @@
 // The small parts of the model: clocks, ranges, sequences, joins.
+#include <algorithm>
+#include <functional>
+#include <random>
+
 #include "gtest/gtest.h"
 
+#include "collector/model/batch_head.h"
 #include "collector/model/clock_map.h"
 #include "collector/model/join_index.h"
 #include "collector/model/range_matcher.h"
+#include "collector/model/record_lists.h"
 #include "collector/model/sequence_tracker.h"
 #include "collector/model/store.h"
+#include "tests/support/batch_factory.h"
 
 namespace stepagent::model {
 namespace {
@@ -221,6 +228,144 @@ TEST(Dictionary, UnknownIdsBecomePlaceholdersAndStreamsStaySmall) {
   EXPECT_EQ(d.lanes()[small].stream_index, 7U);
   EXPECT_NE(d.lanes()[wide].stream_index, d.lanes()[wide2].stream_index);
   EXPECT_LT(d.lanes()[wide].stream_index, uint32_t{1} << 31);
+}
+
+TEST(RecordLists, SortByBeginIsStableWhateverTheRuns) {
+  struct Item {
+    int64_t begin_ns = 0, end_ns = 0;
+    int number = 0;
+    bool operator==(const Item&) const = default;
+  };
+  std::mt19937 random(7);
+  for (const int runs : {0, 1, 2, 3, 7, 64}) {
+    std::vector<Item> items;
+    for (int run = 0; run < runs; ++run) {
+      int64_t at = static_cast<int64_t>(random() % 50);
+      for (uint32_t i = 0; i < 1 + random() % 40; ++i) {
+        at += static_cast<int64_t>(random() % 3);  // equal begins, in one run and across runs
+        items.push_back(
+            {at, at + static_cast<int64_t>(random() % 3), static_cast<int>(items.size())});
+      }
+    }
+    std::vector<Item> expected = items;
+    std::stable_sort(expected.begin(), expected.end(), [](const Item& a, const Item& b) {
+      return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+    });
+    SortByBegin(&items);
+    EXPECT_EQ(items, expected) << runs;
+  }
+}
+
+TEST(RecordLists, SplitKeepsOrderAndMemory) {
+  std::vector<int> from{1, 2, 3, 4, 5, 6}, to;
+  const int* memory = from.data();
+  Split(&from, &to, [](int& item) {
+    return item % 3 == 0 ? Belongs::kLater : item == 1 ? Belongs::kNowhere : Belongs::kHere;
+  });
+  EXPECT_EQ(to, (std::vector<int>{2, 4, 5}));
+  EXPECT_EQ(to.data(), memory);
+  EXPECT_EQ(from, (std::vector<int>{3, 6}));
+}
+
+TEST(JoinIndex, FindsFromAnyPlaceOnward) {
+  JoinIndex index;
+  for (uint32_t id = 2; id <= 2000; id += 2) index.Add(id, id, static_cast<int32_t>(id));
+  index.Finish();
+  std::mt19937 random(3);
+  for (int i = 0; i < 5000; ++i) {
+    const auto id = static_cast<uint32_t>(1 + random() % 2002);
+    const bool is_there = id % 2 == 0 && id <= 2000;
+    EXPECT_EQ(index.Find(id, std::nullopt), is_there ? static_cast<int32_t>(id) : JoinIndex::kNone);
+  }
+}
+
+TEST(BatchHead, HasWhatSteersAndCountsTheRest) {
+  test::BatchFactory agent;
+  agent.WholeCycle(0, 1, 2, 1000, 100, 3);
+  const v1::Batch batch = agent.Take(5000);
+  const std::string payload = batch.SerializeAsString();
+  BatchHead head;
+  ASSERT_TRUE(ReadBatchHead(payload, &head));
+  EXPECT_EQ(head.fields.identity().session(), batch.identity().session());
+  EXPECT_EQ(head.fields.sequence(), batch.sequence());
+  EXPECT_EQ(head.fields.steps().SerializeAsString(), batch.steps().SerializeAsString());
+  EXPECT_EQ(head.fields.cycle_events_size(), batch.cycle_events_size());
+  EXPECT_EQ(head.fields.losses().SerializeAsString(), batch.losses().SerializeAsString());
+  EXPECT_FALSE(head.fields.has_calls());
+  EXPECT_FALSE(head.fields.has_kernels());
+  EXPECT_EQ(head.calls, batch.calls().count());
+  EXPECT_EQ(head.kernels, batch.kernels().count());
+  EXPECT_TRUE(head.has_work);
+  for (size_t bytes = 0; bytes < payload.size(); ++bytes) {  // cut anywhere: refused or short
+    (void)ReadBatchHead(std::string_view(payload).substr(0, bytes), &head);
+  }
+  EXPECT_FALSE(ReadBatchHead("\x07\x07", &head));
+}
+
+// What waits undecoded was looked at when it came: nothing damaged is found when it is decoded.
+TEST(BatchHead, RefusesWhatLibprotobufRefuses) {
+  test::BatchFactory agent;
+  agent.WholeCycle(0, 1, 2, 1000, 100, 3);
+  v1::Batch batch = agent.Take(5000);
+  batch.mutable_calls()->add_duration_ns(UINT64_MAX);  // ten bytes, the longest there are
+  const std::string good = batch.SerializeAsString();
+  std::mt19937 random(11);
+  BatchHead head;
+  size_t refused = 0, taken = 0, odd = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = good;
+    for (uint32_t i = 0; i <= random() % 12; ++i) {
+      const size_t at = random() % bytes.size();
+      bytes[at] = static_cast<char>(random() % 2 == 0 ? random() : 0x80 | random());
+    }
+    if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+    const bool is_readable = v1::Batch().ParseFromString(bytes);
+    const bool is_taken = ReadBatchHead(bytes, &head);
+    EXPECT_TRUE(is_readable || !is_taken) << round;
+    ++(is_taken ? taken : is_readable ? odd : refused);
+  }
+  EXPECT_LT(odd, 20U);  // groups and reserved numbers, which no writer makes
+  EXPECT_GT(refused, 1000U);
+  EXPECT_GT(taken, 1000U);
+}
+
+TEST(BatchHead, AColumnWhoseNumbersDoNotEndIsRefused) {
+  for (const size_t before : {0, 1, 2, 3, 5}) {
+    for (const size_t length : {9, 10, 11, 40}) {
+      const std::string column =
+          std::string(before, '\1') + std::string(length, '\x80') + std::string(3, '\1');
+      // Calls.duration_ns (field 8) in Batch.calls (field 8).
+      std::string section = "\x42" + std::string(1, static_cast<char>(column.size())) + column;
+      const std::string bytes =
+          "\x42" + std::string(1, static_cast<char>(section.size())) + section;
+      BatchHead head;
+      EXPECT_EQ(ReadBatchHead(bytes, &head), length < 10) << before << ' ' << length;
+      EXPECT_EQ(v1::Batch().ParseFromString(bytes), length < 10) << before << ' ' << length;
+    }
+  }
+}
+
+TEST(BatchHead, FieldsOfANewerAgentArePassed) {
+  v1::Batch batch;
+  batch.mutable_calls()->set_count(1);
+  batch.mutable_calls()->add_name(1);
+  const std::string text(40, '\xff');  // no column of numbers
+  batch.GetReflection()->MutableUnknownFields(&batch)->AddLengthDelimited(900, text);
+  auto* calls = batch.mutable_calls();
+  calls->GetReflection()->MutableUnknownFields(calls)->AddLengthDelimited(90, text);
+  calls->GetReflection()->MutableUnknownFields(calls)->AddFixed64(91, 7);
+  BatchHead head;
+  ASSERT_TRUE(ReadBatchHead(batch.SerializeAsString(), &head));
+  EXPECT_EQ(head.calls, 1U);
+}
+
+TEST(BatchHead, ACountIsBelievedNoFurtherThanItsBytes) {
+  v1::Batch batch;
+  batch.mutable_calls()->set_count(1'000'000);
+  batch.mutable_calls()->add_name(1);
+  BatchHead head;
+  ASSERT_TRUE(ReadBatchHead(batch.SerializeAsString(), &head));
+  EXPECT_LT(head.calls, 10U);
 }
 
 }  // namespace
