@@ -10,7 +10,8 @@ BUILD_PACKAGES=(
   build-essential cmake ninja-build pkg-config ca-certificates
   libprotobuf-dev protobuf-compiler libprotozero-dev libasio-dev libcli11-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libunwind-dev libsqlite3-dev libzstd-dev
-  libdeflate-dev zlib1g-dev libdw-dev libelf-dev liblzma-dev libbz2-dev libgtest-dev libgmock-dev libbenchmark-dev python3
+  libdeflate-dev zlib1g-dev libssl-dev libdw-dev libelf-dev liblzma-dev libbz2-dev
+  libgtest-dev libgmock-dev libbenchmark-dev python3
 )
 
 say() { printf 'stepagent: %s\n' "$*" >&2; }

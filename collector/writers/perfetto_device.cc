@@ -41,7 +41,7 @@ void PerfettoDevice::Specification(uint64_t iid, std::string_view name, uint32_t
 
 void PerfettoDevice::Arg(ProtoBuffer& to, const char* name, uint64_t value) {
   const size_t arg = to.Begin(pf::kLaunchArgs);
-  to.Uint(pf::kArgNameIid, packets_.Intern(pf::kInternedArgNames, name));
+  to.Uint(pf::kArgNameIid, packets_.InternLiteral(pf::kInternedArgNames, name));
   to.Uint(pf::kArgUint, value);
   to.End(arg);
 }

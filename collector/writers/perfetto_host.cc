@@ -189,13 +189,13 @@ void PerfettoHost::CloseUntil(Lane& lane, model::TimeNs at) {
 void PerfettoHost::BeginSlice(uint64_t uuid, const char* category, uint64_t name_iid) {
   out_.Uint(pf::kEventType, pf::kTypeBegin);
   out_.Uint(pf::kEventTrack, uuid);
-  out_.Uint(pf::kEventCategories, packets_.Intern(pf::kInternedCategories, category));
+  out_.Uint(pf::kEventCategories, packets_.InternLiteral(pf::kInternedCategories, category));
   out_.Uint(pf::kEventNameIid, name_iid);
 }
 
 void PerfettoHost::Number(const char* key, uint64_t value) {
   const size_t annotation = out_.Begin(pf::kEventAnnotations);
-  out_.Uint(pf::kAnnotationNameIid, packets_.Intern(pf::kInternedAnnotationNames, key));
+  out_.Uint(pf::kAnnotationNameIid, packets_.InternLiteral(pf::kInternedAnnotationNames, key));
   out_.Uint(pf::kAnnotationUint, value);
   out_.End(annotation);
 }
@@ -203,7 +203,7 @@ void PerfettoHost::Number(const char* key, uint64_t value) {
 void PerfettoHost::Flag(const char* key, bool value) {
   if (!value) return;
   const size_t annotation = out_.Begin(pf::kEventAnnotations);
-  out_.Uint(pf::kAnnotationNameIid, packets_.Intern(pf::kInternedAnnotationNames, key));
+  out_.Uint(pf::kAnnotationNameIid, packets_.InternLiteral(pf::kInternedAnnotationNames, key));
   out_.Uint(pf::kAnnotationBool, 1);
   out_.End(annotation);
 }

@@ -33,6 +33,14 @@ class PerfettoPackets {
   // The number of a text within one of pf::kInternedCategories, EventNames, AnnotationNames,
   // ArgNames. Between Begin and End.
   [[nodiscard]] uint64_t Intern(uint32_t space, std::string_view text);
+  // The same for a literal of the program, by its address: no hash of its text at each event.
+  [[nodiscard]] uint64_t InternLiteral(uint32_t space, const char* literal) {
+    Literal& known = literals_[(reinterpret_cast<uintptr_t>(literal) >> 2) % kLiterals];
+    if (known.text != literal || known.space != space) [[unlikely]] {
+      known = {literal, space, Intern(space, literal)};
+    }
+    return known.iid;
+  }
 
   void WriteHeader();
   void WriteClocks(model::TimeNs at, bool is_first);
@@ -66,6 +74,13 @@ class PerfettoPackets {
   };
   using Texts = std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>>;
   std::map<uint32_t, Texts> texts_;  // four of them
+  static constexpr size_t kLiterals = 64;
+  struct Literal {
+    const char* text = nullptr;
+    uint32_t space = 0;
+    uint64_t iid = 0;
+  };
+  Literal literals_[kLiterals];
 };
 
 }  // namespace stepagent::writers

@@ -1,81 +1,33 @@
 #include "collector/writers/sha256.h"
 
-#include <bit>
-#include <cstring>
+// The functions that 3.0 calls deprecated are the ones that link alone, 20 KiB of them; their
+// successors bring all of libcrypto.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 namespace stepagent::writers {
 namespace {
 
-constexpr std::array<uint32_t, 64> kRound = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
-uint32_t LoadBig(const uint8_t* p) {
-  return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
-}
-
-void Expand(const uint8_t* block, std::array<uint32_t, 64>& w) {
-  for (size_t i = 0; i < 16; ++i) w[i] = LoadBig(block + 4 * i);
-  for (size_t i = 16; i < 64; ++i) {
-    const uint32_t a = w[i - 15], b = w[i - 2];
-    const uint32_t s0 = std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3);
-    const uint32_t s1 = std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10);
-    w[i] = w[i - 16] + s0 + w[i - 7] + s1;
-  }
-}
+SHA256_CTX* Context(unsigned char* bytes) { return reinterpret_cast<SHA256_CTX*>(bytes); }
 
 }  // namespace
 
-void Sha256::Compress(const uint8_t* block, size_t count) {
-  std::array<uint32_t, 64> w;
-  for (; count > 0; --count, block += 64) {
-    Expand(block, w);
-    auto [a, b, c, d, e, f, g, h] = state_;
-    for (size_t i = 0; i < 64; ++i) {
-      const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-      const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
-      const uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
-      const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-      h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
-    }
-    const std::array<uint32_t, 8> add = {a, b, c, d, e, f, g, h};
-    for (size_t i = 0; i < 8; ++i) state_[i] += add[i];
-  }
+Sha256::Sha256() {
+  static_assert(sizeof(SHA256_CTX) <= kContextBytes && alignof(SHA256_CTX) <= 8);
+  SHA256_Init(Context(context_.data()));
 }
 
 void Sha256::Update(std::string_view bytes) {
-  total_bytes_ += bytes.size();
-  const auto* p = reinterpret_cast<const uint8_t*>(bytes.data());
-  size_t left = bytes.size();
-  if (pending_bytes_ > 0) {
-    const size_t take = left < 64 - pending_bytes_ ? left : 64 - pending_bytes_;
-    std::memcpy(pending_.data() + pending_bytes_, p, take);
-    pending_bytes_ += take, p += take, left -= take;
-    if (pending_bytes_ < 64) return;
-    Compress(pending_.data(), 1);
-    pending_bytes_ = 0;
-  }
-  Compress(p, left / 64);
-  p += left / 64 * 64;
-  pending_bytes_ = left % 64;
-  if (pending_bytes_ > 0) std::memcpy(pending_.data(), p, pending_bytes_);
+  SHA256_Update(Context(context_.data()), bytes.data(), bytes.size());
 }
 
 std::string Sha256::HexDigest() {
-  const uint64_t bits = total_bytes_ * 8;
-  std::string tail(1, '\x80');
-  while ((total_bytes_ + tail.size()) % 64 != 56) tail.push_back('\0');
-  for (int shift = 56; shift >= 0; shift -= 8) tail.push_back(static_cast<char>(bits >> shift));
-  Update(tail);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  SHA256_Final(digest.data(), Context(context_.data()));
   std::string hex;
-  for (uint32_t word : state_) {
-    for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[word >> shift & 15];
+  for (const unsigned char byte : digest) {
+    hex += "0123456789abcdef"[byte >> 4];
+    hex += "0123456789abcdef"[byte & 15];
   }
   return hex;
 }
