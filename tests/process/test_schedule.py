@@ -110,20 +110,29 @@ class Schedule(AgentTest):
         self.assertNotIn('max-traces', result.stderr)
         self.traced(3)
 
-    @unittest.skipIf(harness.SLOWNESS, 'the collector says when it is enough: no sooner than it can')
-    def test_B005_max_bytes_stops_recording_and_is_said(self):
-        env = self.environment(sim=False, schedule='active=50,repeat=0', max_bytes='32KiB',
-                               max_traces='0', step='nvtx:train_step')
+    def fill(self, schedule):
+        """The cycles of a run whose session may take 32 KiB, in order."""
+        env = self.environment(sim=False, schedule=schedule, max_bytes='32KiB', max_traces='0',
+                               step='nvtx:train_step')
         result = self.run_app([app('nvtx_loop'), 'ascii', '20000', '--sleep-us', '50'], env)
         self.assertIn('max-bytes reached', result.stderr)
         self.assertEqual(result.stderr.count('recording stopped'), 1, result.stderr)
         harness.wait_written(self.out)
-        found = harness.cycles(self.out)
-        last = max(found, key=lambda c: c.manifest['cycle']['index'])
-        self.assertEqual(last.manifest['cycle']['ended'], 'limit')
-        raw, = (os.path.join(folder, 'raw.steps')
-                for folder in {os.path.dirname(c.folder) for c in found})
+        found = sorted(harness.cycles(self.out), key=lambda c: c.manifest['cycle']['index'])
+        raw, = {os.path.join(os.path.dirname(c.folder), 'raw.steps') for c in found}
         self.assertLess(os.path.getsize(raw), 1 << 20)
+        return found
+
+    @unittest.skipIf(harness.SLOWNESS, 'the collector says when it is enough: no sooner than it can')
+    def test_B005_max_bytes_ends_the_open_cycle_and_is_said(self):
+        cycle, = self.fill('active=1000000')
+        self.assertEqual(cycle.manifest['cycle']['ended'], 'limit')
+
+    @unittest.skipIf(harness.SLOWNESS, 'the collector says when it is enough: no sooner than it can')
+    def test_B005_max_bytes_ends_an_endless_schedule(self):
+        # Where it comes between two cycles none is cut.
+        self.assertIn(self.fill('active=50,repeat=0')[-1].manifest['cycle']['ended'],
+                      ('limit', 'schedule'))
 
     def test_no_matching_range_is_said(self):
         env = self.environment(sim=False, schedule='active=2', step='nvtx:no_such_step')
