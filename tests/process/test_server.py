@@ -54,16 +54,20 @@ class Server(AgentTest):
         process.send_signal(signal.SIGUSR2)
 
     def switches(self):
-        """Voluntary context switches of our threads: how often they woke."""
-        total = {}
-        for task in glob.glob('/proc/%d/task/*' % self.pid):
-            with open(task + '/comm', encoding='utf-8') as source:
-                name = source.read().strip()
-            if name.startswith('stepagent'):
+        """Voluntary context switches of our threads, once all of them sleep: how often they woke."""
+        def asleep():
+            total = {}
+            for task in glob.glob('/proc/%d/task/*' % self.pid):
                 with open(task + '/status', encoding='utf-8') as source:
-                    total[name] = [int(l.split()[1]) for l in source
-                                   if l.startswith('voluntary_ctxt_switches')][0]
-        return total
+                    fields = dict(line.split(':', 1) for line in source)
+                name = fields['Name'].strip()
+                if name.startswith('stepagent'):
+                    if not fields['State'].strip().startswith('S'):
+                        return None
+                    total[name] = int(fields['voluntary_ctxt_switches'])
+            return total
+
+        return eventually(asleep, 'our threads sleep')
 
     def test_idle_wakes_nobody_and_writes_nothing(self):
         process = self.serve('--rate', '500')
