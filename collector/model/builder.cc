@@ -1,6 +1,7 @@
 #include "collector/model/builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "collector/model/balance.h"
 #include "collector/model/builder_impl.h"
@@ -15,6 +16,21 @@ template <typename T>
 void MakeRoom(std::vector<T>* items, uint64_t more) {
   const size_t needed = items->size() + more;
   if (needed > items->capacity()) items->reserve(std::max(needed, 2 * items->capacity()));
+}
+
+bool EndsCycle(const v1::Batch& batch) {
+  return std::any_of(
+      batch.cycle_events().begin(), batch.cycle_events().end(), [](const v1::CycleEvent& event) {
+        return event.kind() == v1::CycleEvent::CLOSED || event.kind() == v1::CycleEvent::CANCELLED;
+      });
+}
+
+bool BeginsCycle(const v1::Batch& batch) {
+  return std::any_of(batch.cycle_events().begin(), batch.cycle_events().end(),
+                     [](const v1::CycleEvent& event) {
+                       return event.kind() == v1::CycleEvent::WARMUP_BEGIN ||
+                              event.kind() == v1::CycleEvent::ACTIVE_BEGIN;
+                     });
 }
 
 }  // namespace
@@ -33,6 +49,7 @@ void CycleBuilder::Add(const v1::Batch& batch) {
 void CycleBuilder::Add(const BatchHead& head, std::string payload) {
   Impl& s = *impl_;
   const v1::Batch& batch = head.fields;
+  const uint64_t missing_before = s.sequences.missing();
   if (!s.sequences.Accept(batch.sequence())) return;
   s.last_host_ns =
       std::max(s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
@@ -42,14 +59,22 @@ void CycleBuilder::Add(const BatchHead& head, std::string payload) {
   s.saw_device_work = s.saw_device_work || head.has_work;
   s.Steps(batch.steps());
   if (batch.has_losses()) s.Losses(batch.losses(), batch.sequence());
+  if (std::exchange(s.is_between_stays, false) && s.sequences.missing() > missing_before &&
+      BeginsCycle(batch)) {
+    s.LeaveOutOtherFolders(s.sequences.missing() - missing_before);
+  }
   // What was received is told beside what was sent when a cycle is closed.
-  const bool ends_cycle = std::any_of(
-      batch.cycle_events().begin(), batch.cycle_events().end(), [](const v1::CycleEvent& event) {
-        return event.kind() == v1::CycleEvent::CLOSED || event.kind() == v1::CycleEvent::CANCELLED;
-      });
-  if (ends_cycle) s.DecodeHeld();
+  if (EndsCycle(batch)) s.DecodeHeld();
   s.Events(batch);
   s.LetWarmupGo();
+}
+
+// `start --out OTHER` takes a session elsewhere for some cycles: their batches never were this
+// folder's, which a goodbye left complete. The batch that begins the next cycle here is in already.
+void CycleBuilder::Impl::LeaveOutOtherFolders(uint64_t batches) {
+  elsewhere += batches;
+  DecodeHeld();
+  for (size_t i = 0; i < kActivityCount; ++i) received[i] = std::max(received[i], agent_sent[i]);
 }
 
 void CycleBuilder::Impl::Hold(const BatchHead& head, std::string payload) {
@@ -86,6 +111,7 @@ void CycleBuilder::Impl::DecodeHeld() {
 void CycleBuilder::Add(const v1::Goodbye& goodbye) {
   Impl& s = *impl_;
   s.goodbye = goodbye.ended().empty() ? "exit" : goodbye.ended();
+  s.is_between_stays = true;
   if (goodbye.last_sequence() != 0) s.sequences.Expect(goodbye.last_sequence());
   if (goodbye.has_losses()) s.Losses(goodbye.losses(), UINT64_MAX);
 }

@@ -41,6 +41,7 @@ struct CycleBuilder::Impl {
   void Losses(const v1::LossReport& losses, uint64_t order);
   void Surroundings(const v1::Batch& batch);
   void LetWarmupGo();
+  void LeaveOutOtherFolders(uint64_t batches);
   LossTotals CurrentLosses() const;
   std::optional<TimeNs> LaterFrom(uint32_t cycle) const;
   Cycle Build(const PendingCycle& p, std::string ended, bool has_agents_word);
@@ -71,6 +72,7 @@ struct CycleBuilder::Impl {
   std::map<uint32_t, uint32_t> device_of_context;
   std::set<Activity> requested;
   SequenceTracker sequences;
+  uint64_t elsewhere = 0;   // batches missing here that went to another folder
   LossTotals agent_causes;  // only the counts by cause
   Counts received{}, bad_sections{}, agent_dropped{}, agent_invalid{}, agent_sent{};
   std::array<bool, kActivityCount> unknown_drops{};
@@ -81,6 +83,7 @@ struct CycleBuilder::Impl {
   uint64_t seen_step_count = 0;
   TimeNs last_host_ns = 0;
   bool saw_device_work = false, has_clock_samples = false;
+  bool is_between_stays = true;  // nothing came since the session's start or its last goodbye
   std::optional<std::string> goodbye;
   std::optional<v1::TargetEnded> ended;
   uint64_t total_records = 0, cycles_begun = 0, last_step = 0;

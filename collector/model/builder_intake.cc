@@ -131,7 +131,7 @@ void CycleBuilder::Impl::Losses(const v1::LossReport& losses, uint64_t order) {
 
 LossTotals CycleBuilder::Impl::CurrentLosses() const {
   LossTotals t = agent_causes;
-  t.lost_batches = sequences.missing() + unreadable;
+  t.lost_batches = sequences.missing() - std::min(elsewhere, sequences.missing()) + unreadable;
   t.is_unknown = unknown_drops;
   for (size_t i = 0; i < kActivityCount; ++i) {
     const bool has_gap = t.lost_batches > 0;

@@ -8,8 +8,10 @@
 namespace stepagent::model {
 namespace {
 
-// The step gate stamps a step right beside its range; arming may lie between the two.
-constexpr TimeNs kStepStampSlackNs = 1'000'000;
+// The step gate stamps a step right beside its range. Arming may lie between the two, and the
+// thread may lose its processor there; no other range of the thread can, so the nearest one is the
+// step's.
+constexpr TimeNs kEarlySlackNs = 1'000'000, kLateSlackNs = 200'000'000;
 
 // The text between "nvtx:" and an unescaped '@', unescaped. Empty for other sources.
 std::string StepRangeName(const std::string& source) {
@@ -71,13 +73,18 @@ void CycleAssembly::MarkStepRanges() {
     if (!name.empty() && in_.dictionary->strings()[range.name] != name) continue;
     auto at = std::lower_bound(cycle_.steps.begin(), cycle_.steps.end(), range.begin_ns,
                                [](const Step& s, TimeNs t) { return s.begin_ns < t; });
+    // Of the step that began before it, unless it is right at the next one's begin.
     const bool earlier_is_nearer =
         at == cycle_.steps.end() ||
         (at != cycle_.steps.begin() &&
-         range.begin_ns - (at - 1)->begin_ns < at->begin_ns - range.begin_ns);
+         (at->begin_ns - range.begin_ns > kEarlySlackNs ||
+          range.begin_ns - (at - 1)->begin_ns < at->begin_ns - range.begin_ns));
     if (earlier_is_nearer) --at;
     const auto distance = [&at](const Range& r) { return std::llabs(r.begin_ns - at->begin_ns); };
-    if (range.thread != at->thread || distance(range) > kStepStampSlackNs) continue;
+    const bool is_before = range.begin_ns < at->begin_ns;
+    if (is_before && range.end_ns <= at->begin_ns) continue;  // the last one of the step before
+    if (range.thread != at->thread || distance(range) > (is_before ? kEarlySlackNs : kLateSlackNs))
+      continue;
     Range*& chosen = best[static_cast<size_t>(at - cycle_.steps.begin())];
     const bool is_nearer = chosen == nullptr || distance(range) < distance(*chosen) ||
                            (distance(range) == distance(*chosen) && range.depth < chosen->depth);
@@ -88,7 +95,7 @@ void CycleAssembly::MarkStepRanges() {
     best[i]->is_step_range = true;
     best[i]->begin_ns = cycle_.steps[i].begin_ns;
     const bool ends_with_step =
-        std::llabs(best[i]->end_ns - cycle_.steps[i].end_ns) <= kStepStampSlackNs;
+        std::llabs(best[i]->end_ns - cycle_.steps[i].end_ns) <= kEarlySlackNs;
     if (ends_with_step) best[i]->end_ns = cycle_.steps[i].end_ns;
   }
 }

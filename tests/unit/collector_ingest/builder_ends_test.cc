@@ -145,6 +145,33 @@ TEST(CycleBuilder, LostBatchIsALossAndTheRestStillReads) {
   ExpectBalanced(cycles[0]);
 }
 
+TEST(CycleBuilder, CyclesThatWentToAnotherFolderAreNoLoss) {
+  BatchFactory agent;
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 2);
+  const v1::Batch here = agent.Take(150 * kMs);
+  agent.WholeCycle(1, 4, 1, 200 * kMs, 100, 3);
+  const v1::Batch elsewhere = agent.Take(250 * kMs);
+  agent.WholeCycle(2, 7, 1, 300 * kMs, 200, 2);
+  const v1::Batch again = agent.Take(350 * kMs);
+  v1::Goodbye goodbye;
+  goodbye.set_ended("request");
+  CycleBuilder first(agent.Hello()), second(agent.Hello());
+  first.Add(here);
+  first.Add(goodbye);
+  second.Add(elsewhere);
+  first.Add(again);
+  std::vector<Cycle> cycles = first.TakeClosed();
+  ASSERT_EQ(cycles.size(), 2U);
+  for (Cycle& cycle : second.TakeClosed()) cycles.push_back(std::move(cycle));
+  ASSERT_EQ(cycles.size(), 3U);
+  for (const Cycle& cycle : cycles) {
+    EXPECT_EQ(Of(cycle, Activity::kLaunch).dropped, 0U) << cycle.index;
+    EXPECT_EQ(Of(cycle, Activity::kKernel).dropped, 0U) << cycle.index;
+    EXPECT_FALSE(HasNote(cycle, "lost_batches")) << cycle.index;
+    ExpectBalanced(cycle);
+  }
+}
+
 TEST(CycleBuilder, BatchSentTwiceCountsOnce) {
   BatchFactory agent;
   agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 2);
@@ -182,6 +209,36 @@ TEST(CycleBuilder, CuptisDropsOfUnknownKindMakeDeviceCountsUnknown) {
   EXPECT_EQ(Of(cycles[0], Activity::kKernel).written, 1U);
   EXPECT_EQ(Of(cycles[0], Activity::kLaunch).dropped, 0U);
   EXPECT_TRUE(HasNote(cycles[0], "cupti_dropped"));
+}
+
+// The thread may lose its processor between the step's stamp and its range's.
+TEST(CycleBuilder, AStepsRangeThatBeginsLateIsTheStepsAllTheSame) {
+  BatchFactory agent;
+  agent.step_source = "nvtx-glob:train_*";
+  agent.active = 2;
+  agent.Event(0, Event::ACTIVE_BEGIN, 100 * kMs);
+  agent.Step(0, 100 * kMs, 120 * kMs);
+  agent.Push("last of the warmup", 99 * kMs + 500'000);
+  agent.Pop(99 * kMs + 900'000);
+  agent.Push("train_step", 105 * kMs);
+  agent.Push("inner", 106 * kMs, 1);
+  agent.Pop(107 * kMs, 1);
+  agent.Pop(112 * kMs);
+  agent.Step(1, 120 * kMs, 130 * kMs);
+  agent.Push("train_step", 120 * kMs + 40);
+  agent.Pop(128 * kMs);
+  agent.Event(0, Event::ACTIVE_END, 130 * kMs, "schedule");
+  agent.Event(0, Event::CLOSED, 131 * kMs);
+  agent.Report(0);
+  const auto cycles = Build(agent, {agent.Take(132 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  ASSERT_EQ(cycles[0].ranges.size(), 3U);
+  for (const Range& r : cycles[0].ranges) {
+    EXPECT_EQ(r.is_step_range, cycles[0].Text(r.name) == "train_step") << r.begin_ns;
+    if (r.is_step_range) {
+      EXPECT_EQ(r.begin_ns, cycles[0].steps[static_cast<size_t>(r.step)].begin_ns);
+    }
+  }
 }
 
 TEST(CycleBuilder, RangesAcrossTheWindowAreCutOncePerCycle) {
