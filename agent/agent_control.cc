@@ -24,9 +24,12 @@ using Verb = drain::ControlRequestData::Verb;
 
 Answer::Verdict ToAnswer(StepGate::Verdict verdict) {
   switch (verdict) {
-    case StepGate::Verdict::kOk: return Answer::Verdict::kOk;
-    case StepGate::Verdict::kBusy: return Answer::Verdict::kBusy;
-    case StepGate::Verdict::kRefused: break;
+    case StepGate::Verdict::kOk:
+      return Answer::Verdict::kOk;
+    case StepGate::Verdict::kBusy:
+      return Answer::Verdict::kBusy;
+    case StepGate::Verdict::kRefused:
+      break;
   }
   return Answer::Verdict::kRefused;
 }
@@ -78,7 +81,8 @@ drain::ControlAnswerData Agent::Handle(const drain::ControlRequestData& request,
       return HandleStart(request, now_ns);
     case Verb::kStop:
       answer.verdict = ToAnswer(Gate().Stop(Ended::kRequest, false, HostClock::Ticks()));
-      if (answer.verdict == Answer::Verdict::kBusy) answer.reason = "nothing to stop";
+      if (answer.verdict == Answer::Verdict::kBusy)
+        answer.reason = "nothing to stop: no window is open";
       return answer;
     case Verb::kToggle:
       answer.verdict = ToAnswer(ApplyToggle(toggle_->OnRequest(now_ns, Gate().snapshot().phase),

@@ -6,6 +6,7 @@
 #include "agent/core/clock.h"
 #include "agent/core/name_table.h"
 #include "agent/core/ring_registry.h"
+#include "agent/guard/log.h"
 #include "agent/nvtx/nvtx_entry.h"
 #include "agent/phase_controller.h"
 #include "agent/unwind/stack_capture.h"
@@ -73,7 +74,8 @@ void PhaseController::NoteSecondTry(drain::CycleReportData* report) {
   if (!armed_at_second_try_.exchange(false, std::memory_order_relaxed)) return;
   report->gpu.notes.push_back(
       {"armed_at_second_try",
-       "collection could not be switched on inside the application's cuInit (its driver was not yet "
+       "collection could not be switched on inside the application's cuInit (its driver was not "
+       "yet "
        "up for the first libcupti tried): what was launched before the second try is missing"});
 }
 
@@ -201,6 +203,11 @@ void PhaseController::NoteResult(const drain::CycleReportData& report) {
   const bool wanted = (options_.activities & kDeviceKinds) != 0;
   if (wanted && report.gpu.status == GpuState::Status::kUnavailable) {
     last_error_ = "host only: " + report.gpu.reason;
+    if (std::exchange(told_host_only_, report.gpu.reason) != report.gpu.reason) {
+      guard::Log(proto::LogLevel::kWarn, "cycle " + std::to_string(report.cycle) +
+                                             " is host only: " + report.gpu.reason +
+                                             " (stepagent doctor tells what to do)");
+    }
   }
 }
 

@@ -5,8 +5,8 @@
 // before a long wait, write each cycle's report. The step gate decides when; this decides what.
 // Thread rule: the thread `stepagent`; OnCuda also on the thread inside InitializeInjection. Both
 // hold arm_mutex while they talk to CUPTI.
-// Failure rule: a cycle that could not be armed is reported with its reason and uses up its place in
-// the schedule; the next one tries again.
+// Failure rule: a cycle that could not be armed is reported with its reason and uses up its place
+// in the schedule; the next one tries again.
 #include <pthread.h>
 
 #include <atomic>
@@ -75,8 +75,8 @@ class PhaseController {
     uint64_t since_ns;
     uint64_t next_flush_ns;
     uint64_t flush_pause_ns;
-    bool is_fresh;            // no drain round since the window's end
-    std::string limit;        // the cap that ended it, "" none
+    bool is_fresh;      // no drain round since the window's end
+    std::string limit;  // the cap that ended it, "" none
   };
 
   void BeginCycle(uint32_t cycle);
@@ -112,28 +112,29 @@ class PhaseController {
   std::deque<ClosingCycle> closing_;
   pthread_mutex_t arm_mutex_ = PTHREAD_MUTEX_INITIALIZER;  // CUPTI, and the members marked (m)
   uint64_t grace_ns_;
-  uint64_t arm_ns_ = 0;              // (m) the last arming took this long
-  uint64_t armed_at_ticks_ = 0;      // (m) armed, not yet told to the collector
-  bool arm_tried_ = false;           // (m) and not disarmed since
-  bool cycle_tried_ = false;         // (m) in this cycle
-  bool came_too_early_ = false;      // (m) refused inside the application's cuInit
+  uint64_t arm_ns_ = 0;                           // (m) the last arming took this long
+  uint64_t armed_at_ticks_ = 0;                   // (m) armed, not yet told to the collector
+  bool arm_tried_ = false;                        // (m) and not disarmed since
+  bool cycle_tried_ = false;                      // (m) in this cycle
+  bool came_too_early_ = false;                   // (m) refused inside the application's cuInit
   std::atomic<bool> armed_at_second_try_{false};  // and not yet reported
-  bool callbacks_on_ = false;        // (m)
+  bool callbacks_on_ = false;                     // (m)
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
   uint64_t cpu_before_ns_ = 0;
   std::vector<cupti::KindCount> other_kinds_before_;
   uint64_t odd_lengths_before_ = 0;
   uint64_t next_active_flush_ns_ = 0;
   uint64_t window_begin_ticks_ = 0;
-  uint32_t cycle_ = 0;               // cycle in progress
+  uint32_t cycle_ = 0;  // cycle in progress
   uint32_t cycles_closed_ = 0;
   uint32_t unmet_ = 0;
-  bool recording_ = false;           // between warmup begin and window end
+  bool recording_ = false;  // between warmup begin and window end
   bool cancelled_ = false;
   bool cuda_found_late_ = false;  // in this cycle's window, and it may have been up before
   std::atomic<bool> has_cuda_{false};
   drain::NewStepRows new_step_rows_;
-  std::string stacks_problem_;       // (m) why none are taken; "" none
+  std::string told_host_only_;  // the reason that a line was written for
+  std::string stacks_problem_;  // (m) why none are taken; "" none
   uint64_t stacks_full_before_ = 0, stacks_not_taken_before_ = 0;
   std::string limit_reason_;
   std::string last_error_;

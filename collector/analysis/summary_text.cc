@@ -1,5 +1,6 @@
 // summary.txt: the head, the figures per device, the readings, the tables.
 #include <algorithm>
+#include <cmath>
 
 #include "collector/analysis/summary.h"
 #include "collector/analysis/table_text.h"
@@ -9,6 +10,12 @@
 
 namespace stepagent::analysis {
 namespace {
+
+// For a person: 55,290 and 3.217, never 5.529e+04.
+std::string Rate(double per_second) {
+  if (per_second >= 1000) return Count(static_cast<uint64_t>(std::llround(per_second)));
+  return fmt::format("{:.4g}", per_second);
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -88,8 +95,8 @@ std::string StepsLine(const Json& s) {
     text += fmt::format("; {} left out (cut, or with the tracer's start)", count - counted);
   out += Line("steps", text);
   if (s.at("examples_per_second").is_number()) {
-    out += Line("rate", fmt::format("{:.4g} examples per second at the median step",
-                                    s.at("examples_per_second").get<double>()));
+    out += Line("rate", fmt::format("{} examples per second at the median step",
+                                    Rate(s.at("examples_per_second").get<double>())));
   }
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "collector/cli/targets.h"
 #include "collector/launch/progress_bar.h"
+#include "collector/launch/run_report.h"
 #include "collector/launch/session_wait.h"
 
 namespace stepagent::cli {
@@ -75,6 +76,8 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
   for (const launch::CycleEntry& cycle : cycles) {
     for (const std::string& file : cycle.files)
       if (IsTrace(file)) std::printf("  %s\n", file.c_str());
+    for (const std::string& remark : launch::CycleRemarks(session, cycle, /*is_whole=*/false))
+      std::printf("  %s\n", remark.c_str());
     const std::string reading = launch::FirstReadingOf(launch::CycleFolder(session, cycle.index));
     if (!reading.empty()) std::printf("  %s\n", reading.c_str());
   }

@@ -37,29 +37,13 @@ std::vector<SeenRange> RangesOfSummaries(const std::vector<SessionEntry>& sessio
 
 std::string RankText(int64_t rank) { return rank < 0 ? "rank -" : "rank " + std::to_string(rank); }
 
-// "host only: no device", "ended: exit", … of the session's cycles, each once.
+// What there is to say of the session's cycles, each once.
 std::string Remarks(const RunPlan& plan, const SessionEntry& session) {
   std::vector<std::string> remarks;
-  const auto add = [&](const std::string& text) {
-    if (!text.empty() && std::find(remarks.begin(), remarks.end(), text) == remarks.end())
-      remarks.push_back(text);
-  };
-  for (const CycleEntry& cycle : session.cycles) {
-    const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
-    const json& gpu = Member(manifest, "gpu");
-    const std::string status = TextMember(gpu, "status"), why = TextMember(gpu, "reason");
-    const std::string reason = why.empty() ? "" : ": " + why;
-    if (status == "unavailable") add("host only" + reason);
-    if (status == "partial") add("device part incomplete" + reason);
-    const bool is_ordinary = cycle.ended == "schedule" || cycle.ended == "signal" ||
-                             cycle.ended == "request" || (plan.is_whole && cycle.ended == "exit");
-    const std::string cause = TextMember(Member(manifest, "cycle"), "reason");
-    if (!cycle.ended.empty() && !is_ordinary)
-      add("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended +
-          (cause.empty() ? "" : " (" + cause + ")"));
-    for (const json& note : Member(manifest, "notes"))
-      if (TextMember(note, "code") == "duplicate_rank") add(TextMember(note, "text"));
-  }
+  for (const CycleEntry& cycle : session.cycles)
+    for (std::string& text : CycleRemarks(session, cycle, plan.is_whole))
+      if (std::find(remarks.begin(), remarks.end(), text) == remarks.end())
+        remarks.push_back(std::move(text));
   std::string text;
   for (const std::string& remark : remarks) text += "; " + remark;
   return text;
@@ -162,6 +146,26 @@ std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
 }
 
 }  // namespace
+
+std::vector<std::string> CycleRemarks(const SessionEntry& session, const CycleEntry& cycle,
+                                      bool is_whole) {
+  std::vector<std::string> remarks;
+  const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
+  const json& gpu = Member(manifest, "gpu");
+  const std::string status = TextMember(gpu, "status"), why = TextMember(gpu, "reason");
+  const std::string reason = why.empty() ? "" : ": " + why;
+  if (status == "unavailable") remarks.push_back("host only" + reason);
+  if (status == "partial") remarks.push_back("device part incomplete" + reason);
+  const bool is_ordinary = cycle.ended == "schedule" || cycle.ended == "signal" ||
+                           cycle.ended == "request" || (is_whole && cycle.ended == "exit");
+  const std::string cause = TextMember(Member(manifest, "cycle"), "reason");
+  if (!cycle.ended.empty() && !is_ordinary)
+    remarks.push_back("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended +
+                      (cause.empty() ? "" : " (" + cause + ")"));
+  for (const json& note : Member(manifest, "notes"))
+    if (TextMember(note, "code") == "duplicate_rank") remarks.push_back(TextMember(note, "text"));
+  return remarks;
+}
 
 std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcome) {
   std::vector<std::string> lines;

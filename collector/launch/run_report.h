@@ -23,6 +23,10 @@ struct RunOutcome {
   CollectorWord collector;      // what it said at the end
 };
 
+// "host only: no device", "cycle 0 ended by: limit (…)", … of one cycle. `is_whole`: the whole
+// run was asked for, so that its exit is no remark.
+[[nodiscard]] std::vector<std::string> CycleRemarks(const SessionEntry& session,
+                                                    const CycleEntry& cycle, bool is_whole);
 // Lines without the "stepagent: " prefix and line ends.
 [[nodiscard]] std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcome);
 // Required kinds that some cycle did not collect, or all when there is no cycle.
