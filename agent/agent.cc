@@ -184,7 +184,7 @@ void Agent::PollCollector() {
     last_error_ = trouble.starts_with("collector") ? trouble : "collector: " + trouble;
     // One started a moment ago needs some ms before it listens: only a lasting failure is news.
     const bool is_starting = capture_.collector == "auto" && status.refusal.empty();
-    guard::Log(is_starting ? LogLevel::kInfo : LogLevel::kWarn, last_error_);
+    guard::Log(is_starting ? LogLevel::kDebug : LogLevel::kWarn, last_error_);
   }
   if (!status.refusal.empty() && !controller_->IsRecording() && AwaitsFile()) {
     cycles_lost_ = controller_->cycles_closed() - cycles_written_;

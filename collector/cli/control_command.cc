@@ -38,9 +38,12 @@ bool IsFixedAtStart(const std::string& name) {
 std::optional<int> TakeCaptureOptions(const launch::SettingArgs& taken, Command* command) {
   proto::Settings settings = proto::DefaultSettings();
   for (const auto& [name, value] : taken.settings) {
-    if (command->verb != "start" || IsFixedAtStart(name))
-      return FailUsage(
-          proto::SettingError{"--" + name, value, "not an option of " + command->verb, ""}.Line());
+    const bool is_start = command->verb == "start";
+    if (!is_start || IsFixedAtStart(name)) {
+      std::string why = "not an option of " + command->verb;
+      if (is_start) why += ": it is decided when the process starts";
+      return FailUsage(proto::SettingError{"--" + name, value, why, ""}.Line());
+    }
     if (const auto error = proto::ApplySetting("--" + name, value, &settings))
       return FailUsage(error->Line());
   }
@@ -131,7 +134,7 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
                    "processes with one step source get a common one without it, too");
     app.add_option("--timeout", timeout,
                    "How long the others may take to reach that step after the first (60s)");
-    app.footer("Capture options:\n" + launch::SettingsHelp());
+    app.footer("Capture options:\n" + launch::SettingsHelp(IsFixedAtStart));
   }
   if (const auto status = ParseArguments(&app, taken.rest)) return status;
   if (!taken.command.empty()) return FailUsage(command->verb + ": unexpected '--'");

@@ -62,9 +62,10 @@ SettingArgs TakeSettings(const std::vector<std::string>& args, bool has_command)
   return result;
 }
 
-std::string SettingsHelp() {
+std::string SettingsHelp(bool (*skips)(const std::string& name)) {
   std::string text;
   for (const proto::SettingSpec& spec : proto::AllSettings()) {
+    if (skips != nullptr && skips(std::string(spec.flag).substr(2))) continue;
     text += "  " + std::string(spec.flag) + (spec.alias ? ", " + std::string(spec.alias) : "") +
             " " + spec.value + "   [" + spec.variable + "]\n      " + spec.help +
             "\n      Allowed: " + spec.allowed + "." +

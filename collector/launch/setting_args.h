@@ -21,7 +21,8 @@ struct SettingArgs {
 // `has_command`: the first word that is no flag begins a command.
 [[nodiscard]] SettingArgs TakeSettings(const std::vector<std::string>& args, bool has_command);
 // The settings as help text, one paragraph each.
-[[nodiscard]] std::string SettingsHelp();
+// `skips`: names ("arm") of settings that the command does not take.
+[[nodiscard]] std::string SettingsHelp(bool (*skips)(const std::string& name) = nullptr);
 // A path as it is from the current folder; unchanged when absolute.
 [[nodiscard]] std::string AbsolutePath(const std::string& path);
 
