@@ -154,18 +154,27 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
       break;
     case Kind::kActiveEnd:
       recording_ = false;
+      ForgetFirstTry();
       closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, /*is_fresh=*/true,
                           event.ended == core::Ended::kLimit ? limit_reason_ : std::string()});
       gate_->SetTailPending(true);
       break;
     case Kind::kCancelled:
       recording_ = false;
+      ForgetFirstTry();
+      armed_at_second_try_.store(false, std::memory_order_relaxed);  // no cycle lacks anything
       cancelled_ = true;
       break;
     case Kind::kStepBegin:
     case Kind::kStepEnd:
       break;
   }
+}
+
+// A later cycle's arming is no second try of this one's.
+void PhaseController::ForgetFirstTry() {
+  MutexLock lock(&arm_mutex_);
+  came_too_early_ = false;
 }
 
 void PhaseController::BeginCycle(uint32_t cycle) {

@@ -79,6 +79,7 @@ class PhaseController {
     std::string limit;  // the cap that ended it, "" none
   };
 
+  void ForgetFirstTry();
   void BeginCycle(uint32_t cycle);
   void LookForCuda();
   void ArmIfWanted(const core::StepGate::Snapshot& gate);
