@@ -112,6 +112,8 @@ void KinetoCycle::AddAnnotation(const KinetoEvent& event) {
     step.index = step.process_index = *number;
     step.begin_ns = event.ts_ns, step.end_ns = event.ts_ns + event.dur_ns;
     step.thread = Thread(event.tid);
+    step.contains_tracer_start = event.contains_tracer_start;
+    step.complete = event.is_complete;
     cycle_.steps.push_back(step);
     return;
   }

@@ -26,6 +26,7 @@ struct KinetoEvent {
   int64_t from_device = -1, to_device = -1, graph_id = 0, graph_node_id = 0;
   int64_t registers = 0, shared_bytes = 0, sync_stream = -1;
   std::array<uint32_t, 3> grid{}, block{};
+  bool contains_tracer_start = false, is_complete = true;
 };
 
 class KinetoCycle {

@@ -74,7 +74,7 @@ int64_t MicrosToNs(std::string_view text) {
 class Handler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
-  bool boolean(bool) override { return true; }
+  bool boolean(bool value) override;
   bool binary(binary_t&) override { return true; }
   bool number_integer(number_integer_t v) override { return Number(v, ToNs(v)); }
   bool number_unsigned(number_unsigned_t v) override {
@@ -165,6 +165,14 @@ void Handler::ArgNumber(int64_t value) {
   for (const Arg& arg : kArgs) {
     if (arg.key == arg_key_) event_.*arg.field = value;
   }
+}
+
+// What our own files say of a step; no other tool's have it.
+bool Handler::boolean(bool value) {
+  if (!InEvent() || depth_ != events_depth_ + 2) return true;
+  if (arg_key_ == "contains_tracer_start") event_.contains_tracer_start = value;
+  if (arg_key_ == "complete") event_.is_complete = value;
+  return true;
 }
 
 void Handler::HeaderNumber(int64_t value) {

@@ -183,7 +183,8 @@ TEST(TextFormat, ThreeDigitsAndAUnit) {
 TEST(KinetoReader, OurOwnFileGivesTheSameFigures) {
   for (const char* name : {"train", "graph", "two_devices", "overlap"}) {
     const Folder folder;
-    const model::Cycle cycle = GoldenCycle(name);
+    model::Cycle cycle = GoldenCycle(name);
+    if (!cycle.steps.empty()) cycle.steps.front().contains_tracer_start = true;
     const auto written =
         writers::ChromeWriter().Write(cycle, {folder.path(), folder.path(), "s.0", {}});
     ASSERT_TRUE(written.ok);
@@ -194,6 +195,11 @@ TEST(KinetoReader, OurOwnFileGivesTheSameFigures) {
     const Json ours = Summarize(cycle), theirs = Summarize(read.cycle);
     for (const char* table : {"kernels", "calls", "copies", "sets", "waits", "graph_launches"}) {
       EXPECT_EQ(ours.at(table), theirs.at(table)) << name << " " << table;
+    }
+    ASSERT_EQ(read.cycle.steps.size(), cycle.steps.size());
+    for (size_t i = 0; i < cycle.steps.size(); ++i) {
+      EXPECT_EQ(read.cycle.steps[i].contains_tracer_start, cycle.steps[i].contains_tracer_start);
+      EXPECT_EQ(read.cycle.steps[i].complete, cycle.steps[i].complete);
     }
     for (const char* key :
          {"busy_ns", "idle_ns", "compute_ns", "overlap_ns", "busy_in_window_ns"}) {
