@@ -109,8 +109,11 @@ class Server(AgentTest):
         self.assertTrue(cycle.manifest['cycle']['complete'])
         result = self.ask('start', str(self.pid), '--for', '300ms')
         self.assertIn('.pt.trace.json.gz', result.stdout + result.stderr)
+        self.assertNotIn('ended by', result.stdout)
+        result = self.ask('start', str(self.pid), '--for', '1h', '--max-window', '300ms')
+        self.assertIn('cycle 2 ended by: limit (max-window reached: 300 ms)', result.stdout)
         self.stop_app(process)
-        self.traced(2)
+        self.traced(3)
 
     def test_a_folder_that_cannot_be_made_refuses_the_start(self):
         process = self.serve(log='warn')

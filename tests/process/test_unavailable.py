@@ -16,6 +16,8 @@ class Unavailable(AgentTest):
         want = self.run_app([app('train_loop'), '--steps', '6'], plain)
         got = self.run_app([app('train_loop'), '--steps', '6'], env)
         self.assertEqual(want.stdout, got.stdout)
+        # Nobody else would say it where no launcher is.
+        self.assertEqual(got.stderr.count('cycle 0 is host only: '), 1, got.stderr)
         cycle, = self.traced(1)
         self.assertEqual(cycle.steps, [1, 2])
         gpu = cycle.manifest['gpu']
