@@ -214,16 +214,10 @@ class Containers(AgentTest):
         self.finish(other)
 
         def collector():
-            for path in glob.glob('/proc/[0-9]*/cmdline'):
-                try:
-                    with open(path, encoding='utf-8', errors='replace') as source:
-                        words = source.read().split('\0')
-                except OSError:
-                    continue
-                if words[0].endswith('stepcollector') and '/shared/out' in words:
-                    if os.stat(os.path.dirname(path) + '/ns/pid').st_ino == \
-                            os.stat('/proc/%d/ns/pid' % inside).st_ino:
-                        return os.path.dirname(path)
+            for pid in harness.collectors('/shared/out'):
+                if os.stat('/proc/%d/ns/pid' % pid).st_ino == \
+                        os.stat('/proc/%d/ns/pid' % inside).st_ino:
+                    return '/proc/%d' % pid
             return None
         folder = eventually(collector, 'a collector runs')
         with open(folder + '/oom_score_adj', encoding='ascii') as source:
