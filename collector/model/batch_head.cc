@@ -120,9 +120,11 @@ bool ReadBatchHead(std::string_view payload, BatchHead* head) {
     protozero::pbf_reader reader(payload.data(), payload.size());
     const char* begin = payload.data();
     while (reader.next()) {
+      // Reading a value may reset the reader's tag: it is taken first.
+      const uint32_t tag = reader.tag();
       const bool is_message = reader.wire_type() == protozero::pbf_wire_type::length_delimited;
-      if (is_message && IsSection(reader.tag())) {
-        if (!AddSection(reader.tag(), reader.get_view(), head)) return false;
+      if (is_message && IsSection(tag)) {
+        if (!AddSection(tag, reader.get_view(), head)) return false;
       } else {
         reader.skip();
         rest.append(begin, reader.data().data());
