@@ -10,6 +10,7 @@ can be added without a check. Not recomputed: the wording of readings, and what 
 measured (callbacks, memory), which is compared with its own report.
 """
 import collections
+import itertools
 import json
 import math
 import os
@@ -20,6 +21,8 @@ import raw_records
 
 COPY_KINDS = {1: 'HtoD', 2: 'DtoH', 3: 'HtoA', 4: 'AtoH', 5: 'AtoA', 6: 'AtoD', 7: 'DtoA', 8: 'DtoD',
               9: 'HtoH', 10: 'PtoP'}
+# Two clocks are set against each other with this much rounding.
+CLOCK_SLACK_NS = 2
 MEMORY_KINDS = {1: 'Pageable', 2: 'Pinned', 3: 'Device', 4: 'Array', 5: 'Managed',
                 6: 'Device Static', 7: 'Managed Static'}
 
@@ -48,6 +51,14 @@ def both(a, b):
 def is_collective(name):
     name = name[5:] if name.startswith('void ') else name
     return name.startswith(('nccl', 'rccl', 'nvshmem'))
+
+
+def queue(launched, later=0):
+    """The mean and the greatest length of the queue, were every piece of work `later` ns later."""
+    changes = sorted([(i.call.begin, 0, 1) for i in launched] +
+                     [(i.begin + later, 1, -1) for i in launched])
+    lengths = list(itertools.accumulate(by for _, _, by in changes))
+    return statistics.fmean(lengths or [0]), max(0, *lengths, 0)
 
 
 def median(values):
@@ -393,6 +404,7 @@ class BruteForce:
         for item in self.items:
             lanes[item.work[4:7]].append(item)
         rows, queues = [], []
+        self.queue_bounds = {}
         for (device, context, stream), mine in lanes.items():
             kinds = collections.Counter(i.work.kind for i in mine)
             head = {'name': 'GPU %d stream %d' % (device, stream), 'device': device,
@@ -402,14 +414,11 @@ class BruteForce:
                          'graph_launches': kinds['graph'],
                          'total_ns': length([i.interval for i in mine])})
             launched = [i for i in mine if i.call is not None]
-            changes = sorted([(i.call.begin, 0, 1) for i in launched] +
-                             [(i.begin, 1, -1) for i in launched])
-            lengths = []
-            for _, _, by in changes:
-                lengths.append((lengths[-1] if lengths else 0) + by)
-            if lengths:
-                queues.append({**head, 'changes': len(lengths), 'max': max(0, *lengths),
-                               'mean': statistics.fmean(lengths)})
+            mean, longest = queue(launched)
+            if launched:
+                queues.append({**head, 'changes': 2 * len(launched), 'max': longest, 'mean': mean})
+                self.queue_bounds[head['name']] = (queue(launched, -CLOCK_SLACK_NS),
+                                                   queue(launched, CLOCK_SLACK_NS))
         self.same_table('streams', rows, self.summary['streams'], lambda r: r['name'], 2)
         launched = [i for i in self.items if i.call is not None]
         delays = [max(0, i.begin - i.call.end) for i in launched]
@@ -421,7 +430,18 @@ class BruteForce:
         theirs = self.summary['launches']
         self.same_row('launches', mine, {k: v for k, v in theirs.items() if k != 'queues'},
                       2 * len(launched))
-        self.same_table('queues', queues, theirs['queues'], lambda r: r['name'])
+        self.same_table('queues', [self.within_bounds(row, theirs['queues']) for row in queues],
+                        theirs['queues'], lambda r: r['name'])
+
+    def within_bounds(self, row, theirs):
+        """A call and another call's work that begin within the clocks' rounding of each other may
+        be counted either way round: a figure between the two extremes is right."""
+        (least, least_max), (most, most_max) = self.queue_bounds[row['name']]
+        for other in theirs:
+            if other['name'] == row['name']:
+                row = {**row, 'mean': min(max(other['mean'], least), most),
+                       'max': min(max(other['max'], least_max), most_max)}
+        return row
 
     def check_threads(self):
         rows = {}
