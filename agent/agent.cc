@@ -239,10 +239,14 @@ uint64_t Agent::WatchForSteps(uint64_t now_ns) {
 
 std::string Agent::NoStepsLine() const {
   std::string line = "no step seen: looked for " + capture_.step.Text() + "; ";
-  const std::vector<drain::NameCountRow> seen = TopRangeRows(10);
-  if (seen.empty()) return line + "the program emits no NVTX ranges (try --step every:1s)";
-  line += "ranges seen:";
-  for (const drain::NameCountRow& row : seen) {
+  const std::string seen = RangesSeen("ranges seen:");
+  return line + (seen.empty() ? "the program emits no NVTX ranges (try --step every:1s)" : seen);
+}
+
+std::string Agent::RangesSeen(const char* head) {
+  std::string line;
+  for (const drain::NameCountRow& row : TopRangeRows(10)) {
+    if (line.empty()) line = head;
     proto::StepSetting step;
     step.kind = proto::StepSetting::Kind::kNvtx;
     step.name = row.name;

@@ -75,6 +75,8 @@ class Agent {
   void ConnectCollector();
   uint64_t WatchForSteps(uint64_t now_ns);
   [[nodiscard]] std::string NoStepsLine() const;
+  // `head` and the most frequent ranges as values of --step; empty where none was seen.
+  [[nodiscard]] static std::string RangesSeen(const char* head);
   [[nodiscard]] static std::string CapLine(const core::StepGate::Snapshot& gate);
   void LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   [[nodiscard]] bool AwaitsFile() const;

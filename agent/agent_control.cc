@@ -123,7 +123,8 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
   answer.reason = AddRedaction(&wanted);
   if (answer.reason.empty()) answer.reason = WhyNotCapture(wanted);
   if (request.steps != 0 && !proto::HasStepSource(wanted)) {
-    answer.reason = "--steps needs a step source: give --step, for instance nvtx:train_step";
+    answer.reason = "--steps needs a step source: give --step, for instance nvtx:train_step" +
+                    RangesSeen("; ranges seen:");
   }
   if (answer.reason.empty()) {
     if (const auto error = proto::CheckTogether(wanted)) answer.reason = error->Line();

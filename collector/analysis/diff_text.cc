@@ -1,6 +1,7 @@
 // A diff for a person: what was set differently, the step time, then rows that changed.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "collector/analysis/diff.h"
 #include "collector/analysis/summary.h"
@@ -80,11 +81,20 @@ bool IsQuiet(const Json& row) {
   return verdict == "inside the noise";
 }
 
+// The column is narrow: why a row is not told stands once, below the table.
+std::string ShortVerdict(const std::string& verdict, std::set<std::string>* untold) {
+  constexpr std::string_view kUntold = "not told: ";
+  if (!verdict.starts_with(kUntold)) return verdict;
+  untold->insert(verdict.substr(kUntold.size()));
+  return "not told";
+}
+
 std::string TableLines(const Json& table, const char* title, size_t top) {
   std::string out = std::string(title) + " per step\n";
   if (!table.is_array()) return out + "  not collected on one side\n";
   if (table.empty()) return out + "  none on either side\n";
   size_t quiet = 0, shown = 0, left_out = 0;
+  std::set<std::string> untold;
   for (const Json& row : table) {
     if (IsQuiet(row)) {
       ++quiet;
@@ -98,9 +108,10 @@ std::string TableLines(const Json& table, const char* title, size_t top) {
     out += "  " + PadRight(Fit(row.at("name").get<std::string>(), kNameColumns), kNameColumns) +
            PadRight("  " + PerStepText(row.at("a")), kValueColumns - 5) +
            PadRight("  " + PerStepText(row.at("b")), kValueColumns - 5) + "  " +
-           Fit(row.at("verdict").get<std::string>(), 14) + "\n";
+           ShortVerdict(row.at("verdict").get_ref<const std::string&>(), &untold) + "\n";
   }
   if (left_out > 0) out += fmt::format("  … {} more (--top 0 shows all)\n", Count(left_out));
+  for (const std::string& why : untold) out += "  not told: " + why + "\n";
   if (quiet > 0) {
     out += fmt::format("  {}{} inside the noise: the steps' totals of both sides overlap\n",
                        Count(quiet), shown == 0 && left_out == 0 ? ", all of them," : "");

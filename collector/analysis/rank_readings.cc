@@ -69,6 +69,11 @@ int64_t MedianOfOthers(const std::vector<std::vector<int64_t>>& by_rank, size_t 
   return MedianOf(medians);
 }
 
+std::string Capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = char(text[0] - 'a' + 'A');
+  return text;
+}
+
 // In how many steps this rank has the largest value of all.
 size_t TimesLargest(const std::vector<std::vector<int64_t>>& by_rank, size_t rank) {
   size_t times = 0;
@@ -81,8 +86,17 @@ size_t TimesLargest(const std::vector<std::vector<int64_t>>& by_rank, size_t ran
   return times;
 }
 
-// "0-2, 4" of sorted numbers.
-std::string RankList(const std::vector<int64_t>& ranks) {
+// "Ranks 0-2, 4"; by name where a rank is not one process's alone.
+std::string RankList(const std::vector<const RankSteps*>& waiting) {
+  std::vector<int64_t> ranks;
+  std::string names;
+  bool is_by_rank = true;
+  for (const RankSteps* one : waiting) {
+    ranks.push_back(one->rank);
+    names += (names.empty() ? "" : ", ") + one->name;
+    is_by_rank &= one->name.starts_with("rank ");
+  }
+  if (!is_by_rank) return Capital(names);
   std::string text;
   for (size_t i = 0; i < ranks.size();) {
     size_t j = i;
@@ -91,13 +105,20 @@ std::string RankList(const std::vector<int64_t>& ranks) {
     if (j > i) text += (j == i + 1 ? ", " : "-") + std::to_string(ranks[j]);
     i = j + 1;
   }
-  return text;
+  return "Ranks " + text;
 }
 
-Json Reading(const char* id, int64_t rank, std::string observation, Json evidence,
+Json NumbersOf(const std::vector<const RankSteps*>& some) {
+  Json numbers = Json::array();
+  for (const RankSteps* one : some) numbers.push_back(one->rank < 0 ? Json() : Json(one->rank));
+  return numbers;
+}
+
+Json Reading(const char* id, const RankSteps* who, std::string observation, Json evidence,
              const char* hypothesis, std::string next_check) {
   return {{"id", id},
-          {"rank", rank < 0 ? Json(nullptr) : Json(rank)},
+          {"rank", who == nullptr || who->rank < 0 ? Json(nullptr) : Json(who->rank)},
+          {"pid", who == nullptr || who->pid < 0 ? Json(nullptr) : Json(who->pid)},
           {"observation", std::move(observation)},
           {"evidence", std::move(evidence)},
           {"hypothesis", hypothesis},
@@ -121,9 +142,10 @@ void OwnWork(const std::vector<RankSteps>& ranks, const Common& common, std::set
                           Duration(wait), Duration(others_wait));
     }
     out->push_back(Reading(
-        "straggler", ranks[r].rank,
-        fmt::format("Rank {} takes {} of own work a step, the others {}: {} more.", ranks[r].rank,
-                    Duration(own), Duration(others), Percent(double(own) / double(others) - 1)),
+        "straggler", &ranks[r],
+        fmt::format("{} takes {} of own work a step, the others {}: {} more.",
+                    Capital(ranks[r].name), Duration(own), Duration(others),
+                    Percent(double(own) / double(others) - 1)),
         {{"text", text},
          {"own_ns", own},
          {"others_own_ns", others},
@@ -132,39 +154,39 @@ void OwnWork(const std::vector<RankSteps>& ranks, const Common& common, std::set
         "This rank itself works longer: more or longer input, a slower or shared processor, a "
         "throttled device. Its waiting for others is left out; its own part of a transfer is not "
         "told apart from waiting.",
-        fmt::format("stepagent diff of rank {} and another of this cycle; then exchange the two "
+        fmt::format("stepagent diff of {} and another of this cycle; then exchange the two "
                     "ranks' devices or hosts and see whether it moves along.",
-                    ranks[r].rank)));
+                    ranks[r].name)));
   }
 }
 
 // The ranks that wait in collectives, beside one that does not.
 void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
              const std::set<size_t>& named, Json* out) {
-  std::vector<int64_t> waiting, waits;
+  std::vector<const RankSteps*> waiting;
+  std::vector<int64_t> waits;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const int64_t wait = MedianOf(common.wait[r]);
     if (named.contains(r) || double(wait) < kWorthALook * double(common.wall_median)) continue;
-    waiting.push_back(ranks[r].rank);
+    waiting.push_back(&ranks[r]);
     waits.push_back(wait);
   }
   if (waiting.empty()) return;
   std::string who;
-  for (const size_t r : named) who += (who.empty() ? "" : ", ") + std::to_string(ranks[r].rank);
+  for (const size_t r : named) who += (who.empty() ? "" : ", ") + ranks[r].name;
   const int64_t median = MedianOf(waits);
-  const std::string cause = who.empty()
-                                ? std::string("no rank's own work stands out")
-                                : "own work of rank " + who + " stands out, and it waits less";
+  const std::string cause = who.empty() ? std::string("no rank's own work stands out")
+                                        : "own work of " + who + " stands out, and it waits less";
   out->push_back(Reading(
-      "waiting_for_others", -1,
-      fmt::format("Ranks {} are {} a step in collectives with no compute beside ({} of the step).",
+      "waiting_for_others", nullptr,
+      fmt::format("{} are {} a step in collectives with no compute beside ({} of the step).",
                   RankList(waiting), Duration(median),
                   Percent(double(median) / double(common.wall_median))),
-      {{"text", cause}, {"ranks", waiting}, {"exposed_median_ns", median}},
+      {{"text", cause}, {"ranks", NumbersOf(waiting)}, {"exposed_median_ns", median}},
       "Waiting for another rank and transferring data look alike from one side: where a straggler "
       "is named it is mostly waiting, else mostly transfer.",
       who.empty() ? "Measure the collective alone at this size; a wait goes away, a transfer stays."
-                  : "Look at rank " + who + " first; this time shrinks with its own work."));
+                  : "Look at " + who + " first; this time shrinks with its own work."));
 }
 
 // A rank that begins its steps after the others.
@@ -176,9 +198,9 @@ void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* 
     const bool is_last = double(times) >= kMostSteps * double(common.steps.size());
     if (!is_last || double(late - others) < kWorthALook * double(common.wall_median)) continue;
     out->push_back(Reading(
-        "late_begin", ranks[r].rank,
-        fmt::format("Rank {} begins its steps {} after the first rank, the others {}.",
-                    ranks[r].rank, Duration(late), Duration(others)),
+        "late_begin", &ranks[r],
+        fmt::format("{} begins its steps {} after the first rank, the others {}.",
+                    Capital(ranks[r].name), Duration(late), Duration(others)),
         {{"text", fmt::format("last to begin in {} of {} steps", times, common.steps.size())},
          {"late_ns", late},
          {"others_late_ns", others}},

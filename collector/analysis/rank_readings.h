@@ -22,14 +22,16 @@ struct RankStep {
   [[nodiscard]] int64_t OwnNs() const { return wall_ns - exposed_ns; }
 };
 struct RankSteps {
-  int64_t rank = -1;
+  int64_t rank = -1;  // -1: not known
+  int64_t pid = -1;
+  std::string name;  // "rank 3"; "pid 77" where the rank is not known or not this one's alone
   std::string host;
   std::map<uint64_t, RankStep> steps;  // by index
 };
 
 // Even medians are the mean of the two middle values.
 [[nodiscard]] std::optional<int64_t> Median(std::vector<int64_t> values);
-// [{id rank observation evidence hypothesis next_check}], the most telling first.
+// [{id rank pid observation evidence hypothesis next_check}], the most telling first.
 [[nodiscard]] nlohmann::ordered_json RankReadings(const std::vector<RankSteps>& ranks,
                                                   bool is_one_host);
 

@@ -49,6 +49,7 @@ RankSteps StepsOf(const Json& summary) {
   RankSteps rank;
   const Json& session = Member(summary, "session");
   rank.rank = Number(session, "rank").value_or(-1);
+  rank.pid = Number(session, "pid").value_or(-1);
   rank.host = Text(session, "host");
   const Value base = Number(Member(summary, "window"), "base_unix_ns");
   for (const Json& row : Member(Member(summary, "steps"), "each")) {
@@ -85,6 +86,7 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
   return {{"rank", rank.rank < 0 ? Json(nullptr) : Json(rank.rank)},
           {"host", rank.host},
           {"pid", Maybe(Number(session, "pid"))},
+          {"name", rank.name},
           {"exe", Text(session, "exe")},
           {"steps", Maybe(Number(steps, "count"))},
           {"counted", Maybe(Number(steps, "counted"))},
@@ -101,10 +103,28 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
           {"launches", has_launches ? Json(launches) : Json(nullptr)}};
 }
 
+Json RankOf(const RankSteps* one) {
+  return one == nullptr || one->rank < 0 ? Json(nullptr) : Json(one->rank);
+}
+Json PidOf(const RankSteps* one) {
+  return one == nullptr || one->pid < 0 ? Json(nullptr) : Json(one->pid);
+}
+
+// Two processes may claim one rank (reading several hosts' folders, a wrong variable).
+void NameRanks(std::vector<RankSteps>* ranks) {
+  std::map<int64_t, size_t> holders;
+  for (const RankSteps& one : *ranks) ++holders[one.rank];
+  for (RankSteps& one : *ranks) {
+    const bool is_by_rank = (one.rank >= 0 && holders[one.rank] == 1) || one.pid < 0;
+    one.name = is_by_rank ? "rank " + (one.rank < 0 ? "-" : std::to_string(one.rank))
+                          : "pid " + std::to_string(one.pid);
+  }
+}
+
 // What the ranks that have a step say of it together.
 Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
   const RankStep* slowest = nullptr;
-  int64_t slowest_rank = -1, last_rank = -1;
+  const RankSteps *slowest_rank = nullptr, *last_rank = nullptr;
   std::vector<int64_t> walls, begins, ends;
   for (const RankSteps& rank : ranks) {
     const auto it = rank.steps.find(index);
@@ -113,11 +133,11 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
     walls.push_back(step.wall_ns);
     if (slowest == nullptr || step.OwnNs() > slowest->OwnNs()) {
       slowest = &step;
-      slowest_rank = rank.rank;
+      slowest_rank = &rank;
     }
     if (!step.begin_unix_ns) continue;
     if (begins.empty() || *step.begin_unix_ns > *std::max_element(begins.begin(), begins.end())) {
-      last_rank = rank.rank;
+      last_rank = &rank;
     }
     begins.push_back(*step.begin_unix_ns);
     ends.push_back(*step.begin_unix_ns + step.wall_ns);
@@ -129,32 +149,38 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
   };
   return {{"index", index},
           {"ranks", walls.size()},
-          {"slowest_rank", slowest_rank < 0 ? Json(nullptr) : Json(slowest_rank)},
+          {"slowest_rank", RankOf(slowest_rank)},
+          {"slowest_pid", PidOf(slowest_rank)},
+          {"slowest_name", slowest_rank == nullptr ? Json(nullptr) : Json(slowest_rank->name)},
           {"slowest_own_ns", slowest == nullptr ? Json(nullptr) : Json(slowest->OwnNs())},
           {"slowest_wall_ns", slowest == nullptr ? Json(nullptr) : Json(slowest->wall_ns)},
           {"median_wall_ns", Maybe(Median(walls))},
           {"wall_spread_ns", spread(walls)},
           {"begin_skew_ns", spread(begins)},
           {"end_skew_ns", spread(ends)},
-          {"last_to_begin", last_rank < 0 ? Json(nullptr) : Json(last_rank)}};
+          {"last_to_begin", RankOf(last_rank)},
+          {"last_to_begin_pid", PidOf(last_rank)}};
 }
 
 // The rank that is slowest, by own work, in most steps; ties go to the lower rank.
-Json SlowestOf(const Json& steps) {
-  std::map<int64_t, uint64_t> times;
+Json SlowestOf(const Json& steps, const std::vector<RankSteps>& ranks) {
+  std::map<std::string, uint64_t> times;
   for (const Json& step : steps) {
-    if (step.at("ranks").get<uint64_t>() < 2 || !step.at("slowest_rank").is_number()) continue;
-    ++times[step.at("slowest_rank").get<int64_t>()];
+    if (step.at("ranks").get<uint64_t>() < 2 || !step.at("slowest_name").is_string()) continue;
+    ++times[step.at("slowest_name").get<std::string>()];
   }
   Json best = nullptr;
   uint64_t most = 0;
-  for (const auto& [rank, count] : times) {
-    if (count > most) most = count, best = {{"rank", rank}, {"steps", count}};
+  for (const RankSteps& one : ranks) {
+    const uint64_t count = times[one.name];
+    if (count <= most) continue;
+    most = count;
+    best = {{"rank", RankOf(&one)}, {"pid", PidOf(&one)}, {"name", one.name}, {"steps", count}};
   }
   return best;
 }
 
-Json Compare(uint64_t index, std::vector<const Json*> summaries) {
+Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> summaries) {
   std::stable_sort(summaries.begin(), summaries.end(), [](const Json* a, const Json* b) {
     const Json &sa = Member(*a, "session"), &sb = Member(*b, "session");
     const auto key = [](const Json& s) {
@@ -168,16 +194,21 @@ Json Compare(uint64_t index, std::vector<const Json*> summaries) {
   std::set<std::string> hosts;
   for (const Json* summary : summaries) {
     ranks.push_back(StepsOf(*summary));
-    rows.push_back(RankRow(*summary, ranks.back()));
     hosts.insert(ranks.back().host);
     for (const auto& [step, unused] : ranks.back().steps) indexes.insert(step);
   }
+  NameRanks(&ranks);
+  for (size_t i = 0; i < ranks.size(); ++i) rows.push_back(RankRow(*summaries[i], ranks[i]));
   for (const uint64_t step : indexes) steps.push_back(StepRow(step, ranks));
-  const Json slowest = SlowestOf(steps);
+  const Json slowest = SlowestOf(steps, ranks);
   const bool is_one_host = hosts.size() == 1;
-  return {{"cycle", index},        {"ranks", rows},
-          {"slowest", slowest},    {"steps", steps},
-          {"hosts", hosts.size()}, {"readings", RankReadings(ranks, is_one_host)}};
+  return {{"run", run.empty() ? Json(nullptr) : Json(run)},
+          {"cycle", index},
+          {"ranks", rows},
+          {"slowest", slowest},
+          {"steps", steps},
+          {"hosts", hosts.size()},
+          {"readings", RankReadings(ranks, is_one_host)}};
 }
 
 }  // namespace
@@ -191,19 +222,24 @@ std::optional<int64_t> Median(std::vector<int64_t> values) {
 }
 
 Json CompareRanks(std::span<const Json* const> summaries) {
-  Json out = Json::array();
-  std::map<uint64_t, std::vector<const Json*>> by_cycle;
-  // Files of other tools have no session id, but a rank.
-  std::set<std::pair<std::string, int64_t>> sessions;
+  // Ranks belong together within one run; files of other tools know none.
+  struct Run {
+    std::map<uint64_t, std::vector<const Json*>> cycles;
+    // Files of other tools have no session id either, but a rank.
+    std::set<std::pair<std::string, int64_t>> sessions;
+  };
+  std::map<std::string, Run> runs;
   for (const Json* summary : summaries) {
     const Json& session = Member(*summary, "session");
-    sessions.emplace(Text(session, "id"), Number(session, "rank").value_or(-1));
+    Run& run = runs[Text(session, "run")];
+    run.sessions.emplace(Text(session, "id"), Number(session, "rank").value_or(-1));
     const Value index = Number(Member(*summary, "cycle"), "index");
-    if (index) by_cycle[static_cast<uint64_t>(*index)].push_back(summary);
+    if (index) run.cycles[static_cast<uint64_t>(*index)].push_back(summary);
   }
-  if (sessions.size() < 2) return out;
-  for (const auto& [index, group] : by_cycle) {
-    out.push_back(Compare(index, group));
+  Json out = Json::array();
+  for (const auto& [name, run] : runs) {
+    if (run.sessions.size() < 2) continue;
+    for (const auto& [index, group] : run.cycles) out.push_back(Compare(name, index, group));
   }
   return out;
 }

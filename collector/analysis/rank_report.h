@@ -18,8 +18,8 @@
 
 namespace stepagent::analysis {
 
-// [{cycle ranks slowest steps hosts readings}], one entry per cycle index; empty unless there are
-// at least two sessions. `summaries`: stepagent.summary/1.
+// [{run cycle ranks slowest steps hosts readings}], one entry per run and cycle index, of the runs
+// that have at least two sessions. `summaries`: stepagent.summary/1.
 [[nodiscard]] nlohmann::ordered_json CompareRanks(
     std::span<const nlohmann::ordered_json* const> summaries);
 

@@ -19,19 +19,27 @@ std::string Whole(const Json& value) {
   return value.is_number() ? Count(value.get<uint64_t>()) : "-";
 }
 
+std::string NameOf(const Json& name) { return name.is_string() ? name.get<std::string>() : "-"; }
+
+// "  pid 77" where the rank alone does not tell the process.
+std::string WhoElse(const Json& row) {
+  const std::string name = NameOf(row.at("name"));
+  return name.starts_with("pid ") ? "  " + name : "";
+}
+
 std::string RankRows(const Json& compared) {
   const Json& slowest = compared.at("slowest");
   std::string out =
       "  rank steps    median   spread  own work     busy     idle collective  exposed  launches\n";
   for (const Json& row : compared.at("ranks")) {
-    const bool is_slowest = slowest.is_object() && row.at("rank") == slowest.at("rank");
-    out += PadLeft(Whole(row.at("rank")), 6) + PadLeft(Whole(row.at("steps")), 6) +
-           PadLeft(Time(row.at("step_median_ns")), 10) +
-           PadLeft(Time(row.at("step_spread_ns")), 9) + PadLeft(Time(row.at("own_median_ns")), 10) +
-           PadLeft(Time(row.at("busy_ns")), 9) + PadLeft(Time(row.at("idle_ns")), 9) +
-           PadLeft(Time(row.at("collective_ns")), 11) +
-           PadLeft(Time(row.at("exposed_collective_ns")), 9) +
-           PadLeft(Whole(row.at("launches")), 10) + (is_slowest ? "  slowest" : "") + "\n";
+    const bool is_slowest = slowest.is_object() && row.at("name") == slowest.at("name");
+    out +=
+        PadLeft(Whole(row.at("rank")), 6) + PadLeft(Whole(row.at("steps")), 6) +
+        PadLeft(Time(row.at("step_median_ns")), 10) + PadLeft(Time(row.at("step_spread_ns")), 9) +
+        PadLeft(Time(row.at("own_median_ns")), 10) + PadLeft(Time(row.at("busy_ns")), 9) +
+        PadLeft(Time(row.at("idle_ns")), 9) + PadLeft(Time(row.at("collective_ns")), 11) +
+        PadLeft(Time(row.at("exposed_collective_ns")), 9) + PadLeft(Whole(row.at("launches")), 10) +
+        WhoElse(row) + (is_slowest ? "  slowest" : "") + "\n";
   }
   return out;
 }
@@ -39,20 +47,20 @@ std::string RankRows(const Json& compared) {
 std::string SlowestLine(const Json& compared) {
   const Json& slowest = compared.at("slowest");
   if (!slowest.is_object()) return "";
-  return fmt::format("  slowest: rank {} in {} of {} steps, by own work\n",
-                     slowest.at("rank").get<int64_t>(), slowest.at("steps").get<uint64_t>(),
+  return fmt::format("  slowest: {} in {} of {} steps, by own work\n",
+                     slowest.at("name").get<std::string>(), slowest.at("steps").get<uint64_t>(),
                      compared.at("steps").size());
 }
 
 std::string StepRows(const Json& compared, size_t top) {
   std::string out =
-      "  step  ranks  slowest   its step   its own work  median step  begin skew    end skew\n";
+      "  step  ranks    slowest   its step   its own work  median step  begin skew    end skew\n";
   const Json& steps = compared.at("steps");
   const size_t shown = top == 0 ? steps.size() : std::min(top, steps.size());
   for (size_t i = 0; i < shown; ++i) {
     const Json& step = steps.at(i);
     out += "  " + PadLeft(Whole(step.at("index")), 4) + PadLeft(Whole(step.at("ranks")), 7) +
-           PadLeft("rank " + Whole(step.at("slowest_rank")), 9) +
+           PadLeft(NameOf(step.at("slowest_name")), 11) +
            PadLeft(Time(step.at("slowest_wall_ns")), 11) +
            PadLeft(Time(step.at("slowest_own_ns")), 15) +
            PadLeft(Time(step.at("median_wall_ns")), 13) +
@@ -79,7 +87,9 @@ std::string RankRowsText(const Json& compared) {
 }
 
 std::string RanksText(const Json& compared, size_t top) {
-  std::string out = fmt::format("Cycle {}\n", compared.at("cycle").get<uint64_t>());
+  std::string out =
+      fmt::format("Cycle {}{}\n", compared.at("cycle").get<uint64_t>(),
+                  compared.at("run").is_string() ? " of run " + NameOf(compared.at("run")) : "");
   out += RankRows(compared) + SlowestLine(compared);
   out += Paragraph("  ", 2,
                    "median, spread: of a step's time; own work: that less its exposed collectives "

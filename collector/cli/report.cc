@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,20 +76,31 @@ std::string RankTable(const std::vector<const ReportedCycle*>& cycles) {
          "  busy, idle and collective: unions within each device's span, added over its devices\n";
 }
 
-// Cycles of one number belong together: ranks are compared within it.
-std::string Overview(const std::vector<ReportedCycle>& cycles) {
-  std::map<uint64_t, std::vector<const ReportedCycle*>> by_cycle;
-  for (const ReportedCycle& cycle : cycles) {
-    by_cycle[cycle.summary.at("cycle").at("index").get<uint64_t>()].push_back(&cycle);
+std::string RunOf(const Json& summary) {
+  const Json& session = summary.at("session");
+  const auto run = session.find("run");
+  return run != session.end() && run->is_string() ? run->get<std::string>() : "";
+}
+
+// Cycles of one number belong together within a run: ranks are compared within it.
+std::string Overview(const std::vector<const ReportedCycle*>& cycles) {
+  std::map<std::pair<std::string, uint64_t>, std::vector<const ReportedCycle*>> by_cycle;
+  std::set<std::string> runs;
+  for (const ReportedCycle* cycle : cycles) {
+    const std::string run = RunOf(cycle->summary);
+    runs.insert(run);
+    by_cycle[{run, cycle->summary.at("cycle").at("index").get<uint64_t>()}].push_back(cycle);
   }
   std::string out;
-  for (auto& [index, group] : by_cycle) {
+  for (auto& [key, group] : by_cycle) {
     std::stable_sort(group.begin(), group.end(), [](const auto* a, const auto* b) {
       const Json &ra = a->summary.at("session").at("rank"),
                  &rb = b->summary.at("session").at("rank");
       return ra.is_number() && rb.is_number() && ra.get<int64_t>() < rb.get<int64_t>();
     });
-    out += fmt::format("Cycle {}\n", index) + RankTable(group);
+    const bool is_named = runs.size() > 1 && !key.first.empty();
+    out += fmt::format("Cycle {}{}\n", key.second, is_named ? " of run " + key.first : "") +
+           RankTable(group);
   }
   return out;
 }
@@ -100,19 +112,24 @@ Json Compared(const ReportSource& source) {
 }
 
 std::string Text(const ReportSource& source, const analysis::RenderOptions& options) {
-  const auto& cycles = source.cycles();
   const Json compared = Compared(source);
   std::string out;
+  std::set<std::string> in_rows;
   for (const Json& cycle : compared) {
     out += (out.empty() ? "" : "\n") + analysis::RanksText(cycle, options.top);
+    const Json& run = cycle.at("run");
+    in_rows.insert(run.is_string() ? run.get<std::string>() : "");
   }
-  if (cycles.size() > 1 && compared.empty()) out += Overview(cycles);
   // Of many ranks the rows say enough; name one (or --by) for its tables.
-  if (!compared.empty() && options.by.empty()) return out;
-  for (const ReportedCycle& cycle : cycles) {
+  std::vector<const ReportedCycle*> shown;
+  for (const ReportedCycle& cycle : source.cycles()) {
+    if (!options.by.empty() || !in_rows.contains(RunOf(cycle.summary))) shown.push_back(&cycle);
+  }
+  if (shown.size() > 1 && compared.empty()) out += Overview(shown);
+  for (const ReportedCycle* cycle : shown) {
     analysis::RenderOptions own = options;
-    own.files = cycle.files;
-    out += (out.empty() ? "" : "\n") + analysis::RenderSummaryText(cycle.summary, own);
+    own.files = cycle->files;
+    out += (out.empty() ? "" : "\n") + analysis::RenderSummaryText(cycle->summary, own);
   }
   return out;
 }

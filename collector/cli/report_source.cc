@@ -106,6 +106,8 @@ void ReportSource::AddFolder(const std::string& path) {
     return AddCycle(path, fs::path(path).parent_path().parent_path().parent_path().string());
   }
   if (Exists(path + "/sessions")) return AddRun(path);
+  const fs::path run = fs::absolute(path).parent_path();
+  if (name == "traces" && Exists(run.string() + "/sessions")) return AddRun(run.string());
   std::vector<std::string> traces = FilesIn(path);
   std::erase_if(traces, [](const std::string& file) { return !IsTraceName(file); });
   if (!traces.empty()) return AddTraces(path, traces);
@@ -193,7 +195,7 @@ void ReportSource::AddTraces(const std::string& path, const std::vector<std::str
 void ReportSource::AddFile(const std::string& path) {
   const fs::path as_path(path);
   const std::string name = as_path.filename().string();
-  if (name == "summary.json" || name == spool::kManifestName) {
+  if (name == "summary.json" || name == spool::kManifestName || name == spool::kSessionJsonName) {
     return AddFolder(as_path.has_parent_path() ? as_path.parent_path().string() : ".");
   }
   std::ifstream file(path, std::ios::binary);

@@ -57,8 +57,18 @@ std::vector<std::string> TraceFiles(const SessionEntry& session) {
   return files;
 }
 
+// What there is to open: the traces, or where none was asked for (--activities none) the steps.
+std::vector<std::string> ShownFiles(const SessionEntry& session) {
+  std::vector<std::string> files = TraceFiles(session);
+  if (!files.empty()) return files;
+  for (const CycleEntry& cycle : session.cycles)
+    for (const std::string& file : cycle.files)
+      if (file.ends_with("/steps.csv")) files.push_back(file);
+  return files;
+}
+
 void AddSession(const RunPlan& plan, const SessionEntry& session, std::vector<std::string>* lines) {
-  const std::vector<std::string> files = TraceFiles(session);
+  const std::vector<std::string> files = ShownFiles(session);
   const std::string who = "  " + RankText(session.rank) + "  " + session.exe + " (pid " +
                           std::to_string(session.pid) + ")  ";
   std::string state;

@@ -53,6 +53,16 @@ class Start(Commands):
         self.ask('stop', str(process.pid))
         self.stop_app(process)
 
+    def test_steps_without_a_step_source_names_what_was_seen(self):
+        process = self.serve()
+        result = self.ask('start', str(process.pid), '--steps', '2', status=1)
+        self.assertIn('--steps needs a step source: give --step', result.stdout)
+        self.assertNotIn('ranges seen', result.stdout)  # nothing is counted while idle
+        self.ask('start', str(process.pid), '--for', '200ms')
+        result = self.ask('start', str(process.pid), '--steps', '2', status=1)
+        self.assertRegex(result.stdout, r'; ranges seen:.* --step nvtx:request \([0-9]+\)')
+        self.stop_app(process)
+
     def test_bare_says_which_process_it_acts_on(self):
         process = self.serve()
         result = self.ask('start', '--for', '100ms')
@@ -104,6 +114,27 @@ class Reports(Commands):
                 file.write(text)
             result = self.ask('report', path, status=3)
             self.assertIn(path + ': holds no trace', result.stderr)
+
+
+    def test_any_file_or_folder_of_a_run_is_a_way_to_it(self):
+        env = harness.agent_environment(self.out, sim=False, schedule='active=1,repeat=1',
+                                        step='nvtx:train_step')
+        self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+        cycle, = self.traced(1)
+        run = os.path.join(self.out, 'latest')
+        wanted = self.ask('report', run).stdout
+        for path in (os.path.join(run, 'traces'), os.path.join(run, 'traces') + '/',
+                     os.path.join(os.path.dirname(cycle.folder), 'session.json'),
+                     os.path.join(cycle.folder, 'summary.json')):
+            self.assertEqual(self.ask('report', path).stdout.count('train_step'),
+                             wanted.count('train_step'), path)
+
+    def test_steps_alone_are_what_run_shows_where_nothing_else_was_asked_for(self):
+        result = self.ask('run', '-o', self.out, '--activities', 'none', '--step', 'nvtx:train_step',
+                          '--schedule', 'active=1,repeat=1', '--', app('train_loop'), '--host-only',
+                          '--steps', '3')
+        cycle, = self.traced(1)
+        self.assertIn(os.path.join(cycle.folder, 'steps.csv'), result.stderr)
 
 
 class Log(Commands):

@@ -38,6 +38,13 @@ class Diff(AgentTest):
             for row in found[table]:
                 self.assertEqual((row['verdict'], row['change_ns']), ('inside the noise', 0), row)
 
+    def test_why_a_row_is_not_told_stands_once_and_whole(self):
+        cycle = self.trace('a', '--steps', '5', schedule='skip_first=2,warmup=1,active=1,repeat=1')
+        text = self.diff(cycle.folder, cycle.folder).stdout
+        self.assertEqual(text.count('  not told: one step has no spread\n'), 3, text)  # a table
+        for line in text.splitlines():
+            self.assertTrue(len(line) <= 100 or self.scratch in line, line)
+
     def test_settings_labels_and_boundaries_come_first(self):
         a = self.trace('a', '--steps', '9', labels='batch=32,mode=train')
         b = self.trace('b', '--steps', '9', labels='batch=64,mode=train', graph='node',

@@ -16,6 +16,8 @@ struct Rank {
   int64_t exposed_ms = 0;
   int64_t begins_late_ms = 0;
   std::string host = "h";
+  std::string run = "";
+  int64_t pid = 1;
 };
 
 Json Summary(const Rank& r, uint64_t cycle = 0) {
@@ -31,9 +33,10 @@ Json Summary(const Rank& r, uint64_t cycle = 0) {
                     {"contains_tracer_start", false}});
   }
   return {{"session",
-           {{"id", "s" + std::to_string(r.rank)},
-            {"rank", r.rank},
-            {"pid", 1},
+           {{"id", "s" + std::to_string(r.rank) + "_" + std::to_string(r.pid) + r.run},
+            {"run", r.run},
+            {"rank", r.rank < 0 ? Json(nullptr) : Json(r.rank)},
+            {"pid", r.pid},
             {"exe", "t"},
             {"host", r.host}}},
           {"cycle", {{"index", cycle}}},
@@ -51,12 +54,16 @@ Json Summary(const Rank& r, uint64_t cycle = 0) {
                                     {"exposed_collective_ns", 1}}})}};
 }
 
-Json Compared(const std::vector<Rank>& ranks) {
+Json AllCompared(const std::vector<Rank>& ranks) {
   std::vector<Json> summaries;
   std::vector<const Json*> pointers;
   for (const Rank& rank : ranks) summaries.push_back(Summary(rank));
   for (const Json& summary : summaries) pointers.push_back(&summary);
-  const Json out = CompareRanks(pointers);
+  return CompareRanks(pointers);
+}
+
+Json Compared(const std::vector<Rank>& ranks) {
+  const Json out = AllCompared(ranks);
   return out.empty() ? Json(nullptr) : out.front();
 }
 
@@ -133,6 +140,43 @@ TEST(Ranks, LateBeginsOnOneHostOnly) {
   const Json two_hosts = Compared({{0, {10, 10}}, {1, {10, 10}, 0, 4, "other"}});
   EXPECT_TRUE(Ids(two_hosts).empty());
   EXPECT_NE(RanksText(two_hosts, 8).find("difference of their clocks"), std::string::npos);
+}
+
+// A rank twice (two jobs on one machine, a wrong variable) must not mark both as the slowest.
+TEST(Ranks, TwoProcessesOfOneRankAreToldApartByPid) {
+  const Json compared =
+      Compared({{0, {10, 10}, 0, 0, "h", "", 7}, {0, {30, 30}, 0, 0, "h", "", 8}, {1, {10, 10}}});
+  EXPECT_EQ(compared.at("slowest").at("pid"), 8);
+  EXPECT_EQ(compared.at("slowest").at("name"), "pid 8");
+  EXPECT_EQ(compared.at("steps").at(0).at("slowest_pid"), 8);
+  const std::string text = RanksText(compared, 8);
+  EXPECT_NE(text.find("slowest: pid 8 in 2 of 2 steps"), std::string::npos) << text;
+  EXPECT_EQ(text.find("  pid 7  slowest"), std::string::npos) << text;
+  EXPECT_NE(text.find("  pid 8  slowest"), std::string::npos) << text;
+  EXPECT_NE(text.find("Pid 8 takes 30"), std::string::npos) << text;
+}
+
+TEST(Ranks, ProcessesWithoutARankAreNamedByPid) {
+  const Json compared =
+      Compared({{-1, {10, 10}, 0, 0, "h", "", 7}, {-1, {30, 30}, 0, 0, "h", "", 8}});
+  EXPECT_TRUE(compared.at("slowest").at("rank").is_null());
+  EXPECT_EQ(RanksText(compared, 8).find("-1"), std::string::npos);
+  EXPECT_EQ(compared.at("readings").at(0).at("pid"), 8);
+}
+
+TEST(Ranks, RunsAreComparedEachOnItsOwn) {
+  const Json compared = AllCompared({{0, {10, 10}, 0, 0, "h", "a"},
+                                     {1, {12, 12}, 0, 0, "h", "a"},
+                                     {0, {90, 90}, 0, 0, "h", "b"},
+                                     {1, {80, 80}, 0, 0, "h", "b"},
+                                     {0, {70, 70}, 0, 0, "h", "alone"}});
+  ASSERT_EQ(compared.size(), 2U);
+  EXPECT_EQ(compared.at(0).at("run"), "a");
+  EXPECT_EQ(compared.at(0).at("ranks").size(), 2U);
+  EXPECT_EQ(compared.at(0).at("slowest").at("rank"), 1);
+  EXPECT_EQ(compared.at(1).at("run"), "b");
+  EXPECT_EQ(compared.at(1).at("slowest").at("rank"), 0);
+  EXPECT_NE(RanksText(compared.at(1), 8).find("Cycle 0 of run b"), std::string::npos);
 }
 
 TEST(Ranks, TextFitsAHundredColumns) {
