@@ -23,8 +23,6 @@ using core::HostClock;
 using core::Phase;
 using proto::LogLevel;
 
-// The drain polls this often while recording: rings hold about four times as much
-// (ring_registry.h).
 constexpr uint64_t kPollNs = 1'000'000;
 // session.json has them all.
 constexpr size_t kWrittenListed = 64;
@@ -91,7 +89,7 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
   if (gate.phase == Phase::kIdle || gate.phase == Phase::kDone) stop_at_ns_ = 0;
   next = Earlier(next, stop_at_ns_);
   if (controller_->IsRecording() || gate.wants_device || !drainer_->builder().empty()) {
-    next = Earlier(next, now_ns + kPollNs);
+    next = Earlier(next, now_ns + drainer_->poll_ns());
   }
   LetCollectorGo(gate, now_ns);
   LogPhase(gate);

@@ -28,6 +28,7 @@ enum : uint32_t {  // batch.proto Activity
 // How often a batch is asked for its size: eighty additions for 256 records are under a nanosecond
 // each, and 256 records are a few KiB past the target at most (their names aside).
 constexpr uint32_t kRecordsPerSizeCheck = 256;
+constexpr uint64_t kPollNs = 1'000'000, kShortestPollNs = 100'000;
 // Both runs of a ring's first memory and both of its larger one.
 constexpr int kMaxRounds = 4;
 
@@ -61,6 +62,8 @@ struct Drainer::Impl final : core::ActivitySink {
   KindTotals totals[kActivityKinds];
   uint64_t device_produced[kActivityKinds] = {};
   uint64_t now_ns = 0;
+  uint64_t previous_ns = 0;  // of the call before
+  uint64_t poll_ns = kPollNs;
   uint64_t oldest_ns = 0;  // when the batch at hand got its first entry
   uint64_t records = 0;
   uint64_t window_records = 0;
@@ -141,6 +144,7 @@ struct Drainer::Impl final : core::ActivitySink {
   }
   void TakeGateEvents();
   uint64_t TakeRings();
+  void ChoosePoll(uint64_t most_waiting);
   void TakeSpan(core::ThreadRing* ring, const core::Record* items, uint32_t count);
   void TakeLosses();
   void ReadTotals();
@@ -173,24 +177,33 @@ void Drainer::Impl::TakeGateEvents() {
 // every record seen is then seen too. Several rounds, because a run ends at the ring's edge, and
 // where a ring grew; what comes meanwhile is for the next call.
 uint64_t Drainer::Impl::TakeRings() {
-  uint64_t taken = 0;
+  uint64_t taken = 0, most_waiting = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
     spans.clear();
-    core::RingRegistry::ForEach([this](core::ThreadRing* ring) {
+    core::RingRegistry::ForEach([&](core::ThreadRing* ring) {
       // The state before the head: an owner that has exited appends no more.
       saw_retired |= ring->state.load(std::memory_order_acquire) == 2;
       const auto span = ring->ring.Peek();
+      most_waiting = std::max(most_waiting, ring->ring.waiting());
       if (span.count != 0) spans.push_back({ring, span.items, span.count});
     });
     TakeGateEvents();
     if (spans.empty()) break;
     for (const RingSpan& span : spans) {
       TakeSpan(span.ring, span.items, span.count);
-      span.ring->ring.Consume(span.count);
       taken += span.count;
     }
   }
+  ChoosePoll(most_waiting);
   return taken;
+}
+
+void Drainer::Impl::ChoosePoll(uint64_t most_waiting) {
+  constexpr uint64_t kQuarter = core::kRingSlots / 4;
+  const uint64_t elapsed = std::clamp(now_ns - previous_ns, kShortestPollNs, kPollNs);
+  previous_ns = now_ns;
+  poll_ns = std::clamp(elapsed * kQuarter / std::max(most_waiting, uint64_t{1}), kShortestPollNs,
+                       kPollNs);
 }
 
 void Drainer::Impl::TakeSpan(core::ThreadRing* ring, const core::Record* items, uint32_t count) {
@@ -207,10 +220,13 @@ void Drainer::Impl::TakeSpan(core::ThreadRing* ring, const core::Record* items, 
       if (!Accept(ActivityOfRecord(record))) continue;
       (is_call ? calls[call_count++] : ranges[range_count++]) = &record;
     }
-    if (call_count + range_count == 0) continue;
-    builder.AddThread(ring->index, ring->tid, name);
-    builder.AddCalls(ring->index, calls, call_count);
-    builder.AddRanges(ring->index, ranges, range_count);
+    if (call_count + range_count != 0) {
+      builder.AddThread(ring->index, ring->tid, name);
+      builder.AddCalls(ring->index, calls, call_count);
+      builder.AddRanges(ring->index, ranges, range_count);
+    }
+    // Block by block: a producer that is about to fill its ring need not wait for the whole run.
+    ring->ring.Consume(end - at);
     Entered(call_count + range_count);
   }
 }
@@ -307,6 +323,7 @@ void Drainer::Flush(uint64_t now_ns) {
   if (!d.builder.empty() || drops != d.reported_drops) d.Send();
 }
 
+uint64_t Drainer::poll_ns() const { return impl_->poll_ns; }
 void Drainer::SetAwaited(uint32_t activities) { impl_->tail.SetAwaited(activities); }
 uint64_t Drainer::Outstanding(uint32_t cycle) const { return impl_->tail.Outstanding(cycle); }
 uint64_t Drainer::ForgetWindow(uint32_t cycle) { return impl_->tail.Forget(cycle); }

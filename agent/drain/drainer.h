@@ -36,6 +36,10 @@ class Drainer {
   // Takes what is ready; sends batches that are full or older than the flush interval. Returns
   // records taken. `decode` false: leave CUPTI's buffers alone (not subscribed).
   uint64_t RunOnce(uint64_t now_ns, bool decode);
+  // When to call RunOnce next, while recording: after 1 ms, and sooner where the last call found a
+  // ring more than a quarter full, so that the next one finds about a quarter; not below 100 us,
+  // because a consumer that looks all the time makes each record dearer (spsc_ring.h).
+  [[nodiscard]] uint64_t poll_ns() const;
   // Sends everything held, now.
   void Flush(uint64_t now_ns);
 

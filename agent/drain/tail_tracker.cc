@@ -33,9 +33,13 @@ bool TailTracker::Owes(const core::Record& call) const {
 }
 
 uint32_t TailTracker::SlotOf(uint64_t begin_ticks) const {
+  const auto holds = [&](const Window& w) {
+    return w.in_use && begin_ticks >= w.begin_ticks && begin_ticks < w.end_ticks;
+  };
+  if (holds(windows_[last_slot_])) [[likely]]
+    return last_slot_;
   for (uint32_t slot = 1; slot < kSlots; ++slot) {
-    const Window& w = windows_[slot];
-    if (w.in_use && begin_ticks >= w.begin_ticks && begin_ticks < w.end_ticks) return slot;
+    if (holds(windows_[slot])) return last_slot_ = slot;
   }
   return 0;
 }

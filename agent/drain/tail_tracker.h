@@ -79,6 +79,7 @@ class TailTracker {
   std::unordered_map<uint32_t, uint32_t> old_;  // id -> slot
   std::vector<LoggedCall> log_;
   uint32_t log_next_ = 0;
+  mutable uint32_t last_slot_ = 1;  // calls come window by window
   uint32_t awaited_ = UINT32_MAX;
   uint64_t forgotten_ = 0;
 };

@@ -27,6 +27,7 @@
 #include "agent/drain/drainer.h"
 #include "agent/drain/session_messages.h"
 #include "proto/frame.h"
+#include "proto/settings.h"
 #include "tests/bench/support/measure.h"
 
 extern char** environ;
@@ -36,7 +37,6 @@ namespace {
 
 using core::HostClock;
 
-constexpr uint64_t kPollNs = 1'000'000;              // as the agent's thread while it records
 constexpr uint64_t kQueueHigh = uint64_t{16} << 20;  // half of the uplink's queue
 constexpr uint64_t kPatienceNs = 120'000'000'000;
 
@@ -166,6 +166,7 @@ Outcome Record(const Options& options, drain::io::Uplink* uplink, size_t hello_b
   CountingSink sink(uplink);
   drain::Drainer drainer({.identity = {.run = "", .session = "0123456789abcdef", .host = "bench"}},
                          &sink);
+  drainer.SetAwaited(proto::ActivityBit(4));  // launches alone, as the hello says
   core::Gate().Configure({.max_cycles = 1});
   if (core::Gate().ArmWhole(HostClock::Ticks()) != core::StepGate::Verdict::kOk) return outcome;
   const core::NameId name = core::NameTable::Intern("cudaLaunchKernel");
@@ -187,7 +188,7 @@ Outcome Record(const Options& options, drain::io::Uplink* uplink, size_t hello_b
     drainer.RunOnce(WallNs(), false);
     if (is_last) break;
     std::atomic<uint32_t> never{0};
-    core::FutexWait(&never, 0, kPollNs);
+    core::FutexWait(&never, 0, drainer.poll_ns());  // as the agent's thread while it records
   }
   (void)core::Gate().Stop(core::Ended::kExit, true, HostClock::Ticks());
   drainer.RunOnce(WallNs(), false);

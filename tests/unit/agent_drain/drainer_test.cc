@@ -336,5 +336,24 @@ TEST_F(DrainerTest, ConcurrentProducersBalanceExactly) {
   EXPECT_EQ(received, drainer().totals(v1::ACTIVITY_LAUNCH).sent);
 }
 
+// A ring a quarter full after a millisecond is the pace; a fuller one is looked at sooner, so that
+// it is about a quarter full again, and an idle one is not looked at more often.
+TEST_F(DrainerTest, PollsSoonerWhereARingFillsFaster) {
+  constexpr uint64_t kMs = 1'000'000;
+  ASSERT_EQ(core::Gate().ArmWhole(HostClock::Ticks()), core::StepGate::Verdict::kOk);
+  const auto poll_after = [&](uint32_t records, uint64_t ns) {
+    for (uint32_t i = 0; i < records; ++i) AppendMark();
+    now_ns_ += ns;
+    EXPECT_EQ(drainer().RunOnce(now_ns_, /*decode=*/false), records);
+    return drainer().poll_ns();
+  };
+  EXPECT_EQ(poll_after(1, kMs), kMs);
+  EXPECT_EQ(poll_after(core::kRingSlots / 4, kMs), kMs);
+  EXPECT_EQ(poll_after(core::kRingSlots / 2, kMs), kMs / 2);
+  EXPECT_EQ(poll_after(core::kRingSlots / 4, kMs / 2), kMs / 2);  // the same rate
+  EXPECT_EQ(poll_after(core::kRingSlots, kMs / 4), kMs / 10);     // the shortest
+  EXPECT_EQ(poll_after(0, kMs / 10), kMs);
+}
+
 }  // namespace
 }  // namespace stepagent::drain
