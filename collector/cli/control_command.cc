@@ -252,7 +252,7 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
   if (command.waits && !command.as_json && start.error.empty())
     return WaitForStarted(start.answers, targets.matched, dirs, &laggards);
   if (command.waits && start.error.empty())
-    WaitUntilIdle(&start.answers, targets.matched, dirs, &laggards);
+    WaitUntilIdle(&start.answers, dirs, &laggards);
   const int status = PrintAnswers(command, start.answers);
   const bool is_good = targets.error.empty() && start.error.empty() && laggards.names.empty();
   return is_good ? status : 1;

@@ -109,9 +109,8 @@ bool IsAtRest(const v1::AgentStatus& status) {
   return is_idle && !status.awaits_files();
 }
 
-void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& before,
-                   const proto::RuntimeDirs& dirs, Laggards* laggards) {
-  static_cast<void>(before);
+void WaitUntilIdle(std::vector<Answer>* answers, const proto::RuntimeDirs& dirs,
+                   Laggards* laggards) {
   std::optional<std::chrono::steady_clock::time_point> first_done;
   const auto begin = std::chrono::steady_clock::now();
   launch::ProgressBar bar(STDERR_FILENO, "stepagent: recording", begin);
@@ -136,7 +135,7 @@ void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& befo
 
 int WaitForStarted(std::vector<Answer> answers, const std::vector<Answer>& before,
                    const proto::RuntimeDirs& dirs, Laggards* laggards) {
-  WaitUntilIdle(&answers, before, dirs, laggards);
+  WaitUntilIdle(&answers, dirs, laggards);
   bool is_good = laggards->names.empty();
   for (size_t i = 0; i < answers.size(); ++i) {
     const uint32_t cycles = before[i].message ? before[i].message->status().cycle() : 0;

@@ -21,10 +21,10 @@ struct Laggards {
   std::vector<std::string> names = {};  // "rank 5 (pid 4711) is at step 12"
 };
 
-// Replaces each answer's status by the last one seen. `before`: the state ahead of the start.
-void WaitUntilIdle(std::vector<launch::Answer>* answers, const std::vector<launch::Answer>& before,
-                   const proto::RuntimeDirs& dirs, Laggards* laggards);
-// Waits and prints. 0, or 1 when one refused, hung or wrote nothing.
+// Replaces each answer's status by the last one seen.
+void WaitUntilIdle(std::vector<launch::Answer>* answers, const proto::RuntimeDirs& dirs,
+                   Laggards* laggards);
+// Waits and prints. `before`: the state ahead of the start. 0, or 1 when one refused, hung or wrote nothing.
 [[nodiscard]] int WaitForStarted(std::vector<launch::Answer> answers,
                                  const std::vector<launch::Answer>& before,
                                  const proto::RuntimeDirs& dirs, Laggards* laggards);
