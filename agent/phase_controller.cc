@@ -360,6 +360,7 @@ void PhaseController::ReleaseIfIdle(const core::StepGate::Snapshot& gate) {
   if (!never && static_cast<double>(steps) * step_ns < static_cast<double>(kReleaseAfterNs)) return;
   MutexLock lock(&arm_mutex_);
   backend_->Release();
+  if (backend_->IsSubscribed()) return;  // refused; asked again at the next round
   guard::Log(proto::LogLevel::kInfo, "CUPTI subscription released");
 }
 

@@ -142,12 +142,15 @@ bool BackendImpl::LoadLibrary() {
 }
 
 int BackendImpl::Subscribe(std::string* holder) {
-  if (subscription_.is_subscribed() && !catalog_.functions().empty()) {
-    const CallbackCatalog::Function& any = catalog_.functions().front();
-    const int result = subscription_.EnableCallback(false, any.domain, any.cbid);
-    if (result == kCuptiOk) return result;
-    // A rival finalised CUPTI: our handle means nothing, and CUPTI starts again.
-    subscription_.Abandon();
+  if (subscription_.is_subscribed()) {
+    if (!catalog_.functions().empty()) {
+      const CallbackCatalog::Function& any = catalog_.functions().front();
+      const int result = subscription_.EnableCallback(false, any.domain, any.cbid);
+      if (result == kCuptiOk) return result;
+    }
+    // A rival finalised CUPTI and our handle means nothing, or CUPTI refuses what we ask under it:
+    // it is given back before a new one is asked for.
+    subscription_.Unsubscribe();
   }
   return subscription_.Subscribe(OnCallback, holder);
 }
@@ -252,18 +255,22 @@ bool BackendImpl::EnableCalls() {
   ApiCallHandler::SetStackSource(request_.native_stacks ? stack_source_ : nullptr);
   ApiCallHandler::NewEpoch();
   const int result = SwitchCallbacks(true);
+  const bool has_functions = !catalog_.functions().empty();
+  const std::string error =
+      has_functions ? api_.ResultText(result) : "cuptiGetCallbackName names no function";
+  const bool is_on = result == kCuptiOk && has_functions;
   for (uint32_t activity : {kActivityLaunch, kActivitySync}) {
     KindState* kind = Kind(activity);
     if (kind == nullptr) continue;
-    if (result == kCuptiOk) {
+    if (is_on) {
       if (activity == kActivityLaunch) kind->enabled = true;
     } else {
-      kind->error +=
-          std::string(kind->error.empty() ? "" : "; ") + "callbacks: " + api_.ResultText(result);
+      kind->error += (kind->error.empty() ? "callbacks: " : "; callbacks: ") + error;
     }
   }
-  if (result == kCuptiOk || device_kinds_on_ != 0) return true;
-  Refuse(WhyRefused("cuptiEnableCallback", result, ""));
+  if (is_on || device_kinds_on_ != 0) return true;
+  Refuse(has_functions ? WhyRefused("cuptiEnableCallback", result, "")
+                       : Reason{"error", "callbacks: " + error});
   return false;
 }
 

@@ -61,12 +61,20 @@ Reason BackendImpl::WhyNotInitialized(const std::string& call, int result) {
             call + " failed with " + api_.ResultText(result) + " while CUDA was being initialised"};
   }
   const Reason reason = ReasonOfDriver(InitResult());
-  return reason.is_set() ? reason
-                         : CuptiTooNewReason(library_.path, state_.cupti_version, driver_version_);
+  if (reason.is_set()) return reason;
+  // A library that has taken our subscription does work with the driver.
+  if (subscription_.is_subscribed())
+    return ReasonOfCupti(call, result, api_.ResultText(result), "");
+  return CuptiTooNewReason(library_.path, state_.cupti_version, driver_version_);
 }
 
 Reason BackendImpl::WhyRefused(const std::string& call, int result, const std::string& holder) {
   if (MeansNotInitialized(result)) return WhyNotInitialized(call, result);
+  if (result == kCuptiSlotTaken && subscription_.unsubscribe_error() != kCuptiOk) {
+    return {"error",
+            "CUPTI still counts an earlier subscription of ours: cuptiUnsubscribe failed with " +
+                api_.ResultText(subscription_.unsubscribe_error())};
+  }
   return ReasonOfCupti(call, result, api_.ResultText(result), holder);
 }
 

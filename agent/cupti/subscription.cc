@@ -13,25 +13,34 @@ constexpr uint32_t kSystemThreadIds = 1;  // CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTE
 
 int Subscription::Subscribe(CUpti_CallbackFunc callback, std::string* holder) {
   CUptiResult result;
+  CUpti_SubscriberHandle handle = nullptr;
   if (api_->Subscribe_v2 != nullptr) {
     char text[kHolderBytes] = {};
     SubscriberParams params;
     params.name = kName;
     params.holder = text;
     params.holder_bytes = sizeof(text);
-    result = api_->Subscribe_v2(&handle_, callback, nullptr, &params);
+    result = api_->Subscribe_v2(&handle, callback, nullptr, &params);
     text[sizeof(text) - 1] = '\0';
     *holder = text;
   } else {
-    result = api_->Subscribe(&handle_, callback, nullptr);
+    result = api_->Subscribe(&handle, callback, nullptr);
   }
-  if (result != CUPTI_SUCCESS) handle_ = nullptr;
+  if (result != CUPTI_SUCCESS) return result;
+  handle_ = handle;
+  unsubscribe_error_ = CUPTI_SUCCESS;
   return result;
 }
 
 void Subscription::Unsubscribe() {
-  if (handle_ != nullptr) (void)api_->Unsubscribe(handle_);
-  handle_ = nullptr;
+  if (handle_ == nullptr) return;
+  const int result = api_->Unsubscribe(handle_);
+  // No such subscriber: a rival has finalised CUPTI, and the handle means nothing any more.
+  if (result == CUPTI_SUCCESS || result == CUPTI_ERROR_INVALID_PARAMETER) {
+    Abandon();
+  } else {
+    unsubscribe_error_ = result;
+  }
 }
 
 int Subscription::RegisterBuffers(CUpti_BuffersCallbackRequestFunc request,

@@ -2,9 +2,10 @@
 // Subscription: our place as CUPTI's one subscriber, and the kinds switched on under it.
 //
 // Purpose: subscribe (with our name where the library takes one), switch kinds and callbacks on and
-// off one by one, keep each one's error, flush, let go.
-// Thread rule: as CuptiBackend's methods. Failure rule: every call's result is returned or kept;
-// nothing is retried here. Never cuptiFinalize, never the timestamp callback.
+// off one by one, keep each one's error, flush, let go. A handle is held until CUPTI has taken it
+// back or says that it knows it no more: a lost one would be the "other client" of all later
+// cycles. Thread rule: as CuptiBackend's methods. Failure rule: every call's result is returned or
+// kept; nothing is retried here. Never cuptiFinalize, never the timestamp callback.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,11 +22,14 @@ class Subscription {
   // CUPTI's result code. On 39 *holder is who has the slot, where the library tells.
   [[nodiscard]] int Subscribe(CUpti_CallbackFunc callback, std::string* holder);
   [[nodiscard]] bool is_subscribed() const { return handle_ != nullptr; }
-  // Results are of no use: after a rival's finalise the handle is dead and the error expected.
+  // An error other than "no such subscriber" keeps the handle, for a later try.
   void Unsubscribe();
+  // What the last Unsubscribe said, where it kept the handle; else 0.
+  [[nodiscard]] int unsubscribe_error() const { return unsubscribe_error_; }
   // Forgets the handle without a call: somebody finalised CUPTI and it means nothing any more.
   void Abandon() {
     handle_ = nullptr;
+    unsubscribe_error_ = CUPTI_SUCCESS;
     enabled_.clear();
   }
 
@@ -45,6 +49,7 @@ class Subscription {
 
   const ApiTable* api_;
   CUpti_SubscriberHandle handle_ = nullptr;
+  int unsubscribe_error_ = CUPTI_SUCCESS;
   std::vector<uint32_t> enabled_;
 };
 

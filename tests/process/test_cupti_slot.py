@@ -79,6 +79,18 @@ class Slot(CuptiTest):
         self.check_collected(second)
         self.assertIn('finalise: 0', self.result.stdout)
 
+    def test_a_failure_of_ours_is_not_blamed_on_a_rival(self):
+        """CUPTI that names no function: every cycle says so, and afterwards the slot is free."""
+        for cycle in self.rival('--at', '20', '--retry', cycles=2,
+                                STEPAGENT_SIM_FAULTS='cuptiGetCallbackName=999'):
+            gpu = cycle.manifest['gpu']
+            self.assertEqual((gpu['status'], gpu['reason_code']), ('partial', 'kinds_missing'))
+            self.assertIn('cuptiGetCallbackName', gpu['reason'])
+            self.assertGreater(cycle.manifest['balance']['kernel']['written'], 0)
+            for step in cycle.manifest['steps']:
+                self.assertEqual({step[k] for k in ('launches', 'kernels', 'copies', 'sets')}, {None})
+        self.assertIn('rival: subscribe at a step: 0', self.result.stdout)
+
     def test_what_is_never_called(self):
         stats = self.scratch + '/stats'
         found = self.rival('--at', '1000', cycles=2, STEPAGENT_SIM_STATS=stats)

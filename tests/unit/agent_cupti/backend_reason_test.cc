@@ -6,6 +6,7 @@
 
 #include "tests/unit/agent_cupti/backend_fixture.h"
 #include "tests/unit/agent_cupti/recording_sink.h"
+#include "tests/unit/agent_cupti/rival.h"
 
 namespace stepagent::cupti {
 namespace {
@@ -27,6 +28,54 @@ TEST(BackendReason, IsTheExpectedOne) {
   EXPECT_EQ(Backend().state().status,
             is_partial ? GpuState::Status::kPartial : GpuState::Status::kUnavailable);
   Backend().Release();
+}
+
+// Run alone, with a call that fails scripted: whatever came of an arming, the next one is not
+// refused by the subscription of the one before, and at the end the slot is free.
+TEST(BackendSlot, IsGivenBackAfterAFailure) {
+  const char* fault = getenv("STEPAGENT_SIM_FAULTS");
+  if (fault == nullptr) GTEST_SKIP() << "STEPAGENT_SIM_FAULTS is not set";
+  ASSERT_TRUE(TheFixture().is_usable);
+  ArmRequest request;
+  request.activities = kAll;
+  RecordingSink sink;
+  std::string first;
+  for (int cycle = 0; cycle < 3; ++cycle) {
+    Backend().Arm(request);
+    const GpuState& state = Backend().state();
+    EXPECT_NE(state.reason_code, "slot_taken") << "cycle " << cycle << ": " << state.reason;
+    EXPECT_NE(state.reason_code, "cupti_too_new") << "cycle " << cycle << ": " << state.reason;
+    if (cycle == 0) first = state.reason;
+    // A call that always fails is told by every cycle alike.
+    if (std::string(fault).find('@') == std::string::npos) {
+      EXPECT_EQ(state.reason, first) << "cycle " << cycle;
+      EXPECT_NE(state.status, GpuState::Status::kCollected) << "cycle " << cycle;
+    }
+    Backend().Disarm();
+    Backend().Decode(&sink);
+  }
+  Backend().Release();
+  EXPECT_FALSE(Backend().IsSubscribed());
+  Rival rival;
+  EXPECT_EQ(rival.Subscribe(), 0);
+}
+
+// Run alone: CUPTI does not take the subscription back when first asked.
+TEST(BackendSlot, IsGivenBackAtALaterTry) {
+  if (getenv("STEPAGENT_SIM_FAULTS") == nullptr) GTEST_SKIP() << "STEPAGENT_SIM_FAULTS is not set";
+  ASSERT_TRUE(TheFixture().is_usable);
+  ArmRequest request;
+  request.activities = kAll;
+  Backend().Arm(request);
+  ASSERT_TRUE(Backend().IsArmed()) << Backend().state().reason;
+  Backend().Release();
+  EXPECT_TRUE(Backend().IsSubscribed()) << "the handle is all there is to give it back with";
+  Backend().Arm(request);
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected) << Backend().state().reason;
+  Backend().Release();
+  EXPECT_FALSE(Backend().IsSubscribed());
+  Rival rival;
+  EXPECT_EQ(rival.Subscribe(), 0);
 }
 
 // Run alone: the newest libcupti on the loader's path does not work with the driver.

@@ -18,6 +18,7 @@
 #include "agent/cupti/kinds.h"
 #include "tests/unit/agent_cupti/backend_fixture.h"
 #include "tests/unit/agent_cupti/recording_sink.h"
+#include "tests/unit/agent_cupti/rival.h"
 
 namespace stepagent::cupti {
 namespace {
@@ -293,35 +294,6 @@ TEST_F(BackendOnSim, ThreadsLaunchWhileCallbacksComeAndGo) {
   CloseWindow(1);
   EXPECT_EQ(CountOf(TakeCalls(), CallClass::kLaunch), 1U);
 }
-
-// A rival in the same process, through the copy of CUPTI that the backend uses.
-class Rival {
- public:
-  Rival() {
-    void* handle = dlopen(Backend().state().cupti_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
-    if (handle != nullptr) (void)api_.Fill(handle);
-    finalize_ = handle == nullptr
-                    ? nullptr
-                    : reinterpret_cast<CUptiResult (*)()>(dlsym(handle, "cuptiFinalize"));
-  }
-  int Subscribe() {
-    if (api_.Subscribe_v2 != nullptr) {
-      SubscriberParams params;
-      params.name = "rival";
-      return api_.Subscribe_v2(&handle_, OnCall, nullptr, &params);
-    }
-    return api_.Subscribe(&handle_, OnCall, nullptr);
-  }
-  void Unsubscribe() { (void)api_.Unsubscribe(handle_); }
-  void Finalize() { (void)finalize_(); }
-  [[nodiscard]] bool has_names() const { return api_.Subscribe_v2 != nullptr; }
-
- private:
-  static void CUPTIAPI OnCall(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
-  ApiTable api_;
-  CUpti_SubscriberHandle handle_ = nullptr;
-  CUptiResult (*finalize_)() = nullptr;
-};
 
 TEST_F(BackendOnSim, TheSlotIsTakenAndComesBack) {
   Arm();  // so that the library is loaded and known
