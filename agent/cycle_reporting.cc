@@ -6,6 +6,7 @@
 #include "agent/core/clock.h"
 #include "agent/core/name_table.h"
 #include "agent/core/ring_registry.h"
+#include "agent/cupti/availability.h"
 #include "agent/guard/log.h"
 #include "agent/nvtx/nvtx_entry.h"
 #include "agent/phase_controller.h"
@@ -120,6 +121,10 @@ void PhaseController::DescribeGpu(drain::CycleReportData* report) {
   if ((options_.activities & kDeviceKinds) == 0) {
     state.reason_code = "not_asked";
     state.reason = "no device activity was asked for (--activities)";
+  } else if (backend_->MustNoteCuda() && backend_->CudaIsMapped()) {
+    const cupti::Reason reason = cupti::ForkedChildReason();
+    state.reason_code = reason.code;
+    state.reason = reason.sentence;
   } else if (!has_cuda_.load(std::memory_order_acquire)) {
     state.reason_code = "no_driver";
     state.reason = backend_->CudaIsMapped()

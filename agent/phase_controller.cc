@@ -66,7 +66,7 @@ void PhaseController::OnCuda() {
 // CUDA may be up without our having been told: another tool holds the injection variable, we came
 // late, or it is the toolkit's stub library, which calls nobody.
 void PhaseController::LookForCuda() {
-  if (has_cuda_ || !backend_->CudaIsMapped()) return;
+  if (has_cuda_ || backend_->MustNoteCuda() || !backend_->CudaIsMapped()) return;
   cupti::Driver driver;
   int count = 0;
   if (!driver.Find()) return;

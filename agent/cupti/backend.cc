@@ -94,7 +94,7 @@ bool BackendImpl::CheckRequest() {
 bool BackendImpl::CheckDriver() {
   if (!driver_.Find()) return Refuse(NoDriverReason()), false;
   const bool is_noted = cuda_noted_.load(std::memory_order_relaxed);
-  if (must_note_cuda_ && !is_noted) return Refuse(ForkedChildReason()), false;
+  if (MustNoteCuda()) return Refuse(ForkedChildReason()), false;
   int result = kCudaOk;
   driver_version_ = driver_.Version(&result);
   state_.driver_version = driver_version_;

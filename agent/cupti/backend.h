@@ -26,6 +26,9 @@ class BackendImpl final : public CuptiBackend {
 
   void NoteCuda() override;
   [[nodiscard]] bool CudaIsMapped() const override;
+  [[nodiscard]] bool MustNoteCuda() const override {
+    return must_note_cuda_ && !cuda_noted_.load(std::memory_order_relaxed);
+  }
   void Arm(const ArmRequest& request) override;
   [[nodiscard]] bool IsArmed() const override { return is_armed_.load(std::memory_order_acquire); }
   [[nodiscard]] bool CameTooEarly() const override { return was_not_initialized_; }

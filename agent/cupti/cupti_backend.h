@@ -75,6 +75,9 @@ class CuptiBackend {
   virtual void NoteCuda() = 0;
   // True when libcuda is mapped in this process (RTLD_NOLOAD); no side effect.
   [[nodiscard]] virtual bool CudaIsMapped() const = 0;
+  // True in a forked child until NoteCuda: what the parent had up is not to be called here, and no
+  // call of the driver's may be made to ask.
+  [[nodiscard]] virtual bool MustNoteCuda() const = 0;
 
   // Subscribes if need be, registers buffer callbacks anew, enables kinds and callbacks. Returns
   // when collection is on or refused; state() tells. Time: tens of ms.

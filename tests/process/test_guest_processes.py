@@ -38,6 +38,22 @@ class Processes(AgentTest):
         by_end = sorted(c.manifest['cycle']['ended'] for c in found)
         self.assertEqual(by_end, ['exit', 'killed', 'killed', 'killed'])  # children leave by _exit
 
+    def test_B042_a_forked_child_that_only_steps_makes_no_call_of_the_drivers(self):
+        """The parent has CUDA up: a call in the child would be its end (the simulated driver aborts)."""
+        plain = self.run_app([app('spawn_ways'), 'cuda_fork', '60'],
+                             dict(harness.clean_environment(), **harness.sim_environment()))
+        self.assertIn('fork: status 0', plain.stdout)
+        result = self.run_app([app('spawn_ways'), 'cuda_fork', '60'],
+                              self.environment(schedule='wait=2,warmup=2,active=3,repeat=2', step=STEP))
+        self.assertEqual(result.stdout, plain.stdout)
+        codes = {}
+        for cycle in self.traced(4):
+            self.assertEqual(cycle.manifest['gpu']['status'], 'unavailable')
+            codes.setdefault(cycle.manifest['session']['pid'], set()).add(
+                cycle.manifest['gpu']['reason_code'])
+        # The parent's two cycles are over before it brings CUDA up.
+        self.assertEqual(sorted(codes.values(), key=str), [{'forked_child'}, {'no_driver'}])
+
     def test_B050_daemon_and_double_fork(self):
         for way in ('daemon', 'double_fork'):
             with self.subTest(way=way):

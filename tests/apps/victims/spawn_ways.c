@@ -1,4 +1,5 @@
 // spawn_ways: makes a child in one of many ways; the child runs steps of its own.
+#include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -12,13 +13,14 @@
 
 static const char kHelp[] =
     "spawn_ways WAY [STEPS]: STEPS (5) steps here, then a child with as many, made by\n"
-    "  fork fork_exec vfork posix_spawn system popen double_fork daemon three_forks\n"
-    "  Children of fork and daemon do not exec. `child` is what exec'd children run.\n";
+    "  fork fork_exec vfork posix_spawn system popen double_fork daemon three_forks cuda_fork\n"
+    "  Children of fork and daemon do not exec. `child` is what exec'd children run. cuda_fork: the\n"
+    "  parent has CUDA up, and the child, which must not call it, only steps.\n";
 
 extern char** environ;
 static const char* const kWays[] = {"fork",        "fork_exec", "vfork",       "posix_spawn",
                                     "system",      "popen",     "double_fork", "daemon",
-                                    "three_forks", "child",     NULL};
+                                    "three_forks", "child",     "cuda_fork",   NULL};
 static char program[4096];
 static char step_text[32];
 static uint64_t steps = 5;
@@ -116,6 +118,13 @@ static void Grandchild(int is_daemon) {
   printf("grandchild: %s\n", read(ends[0], &byte, 1) == 1 ? "done" : "LOST");
 }
 
+static void InitCuda(void) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  Require(driver != NULL, "dlopen libcuda.so.1");
+  int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+  Require(init != NULL && init(0) == 0, "cuInit");
+}
+
 static void MakeChild(int way) {
   switch (way) {
     case 0:
@@ -141,6 +150,11 @@ static void MakeChild(int way) {
       break;
     case 7:
       Grandchild(1);
+      break;
+    case 10:
+      InitCuda();
+      RunSteps("parent with CUDA");
+      ForkChildren(1);
       break;
     default:
       ForkChildren(3);
