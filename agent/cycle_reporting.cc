@@ -54,6 +54,7 @@ drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail
          "was launched before collection came on is missing"});
   }
   NoteSecondTry(&report);
+  NoteDroppedSteps(&report);
   report.cost.callbacks = counters.callbacks - callbacks_before_;
   report.cost.callback_ns = TicksToNs(counters.callback_ticks - callback_ticks_before_);
   report.cost.callback_ns_measured = report.cost.callback_ns != 0;  // one in 63 is timed
@@ -78,6 +79,19 @@ void PhaseController::NoteSecondTry(drain::CycleReportData* report) {
        "collection could not be switched on inside the application's cuInit (its driver was not "
        "yet "
        "up for the first libcupti tried): what was launched before the second try is missing"});
+}
+
+// Steps of a microsecond and cycles of one such step outrun any drain: they are in no trace.
+void PhaseController::NoteDroppedSteps(drain::CycleReportData* report) {
+  const uint64_t dropped = gate_->events_dropped();
+  if (dropped == steps_dropped_before_) return;
+  const std::string text =
+      std::to_string(dropped - steps_dropped_before_) +
+      " steps or cycles, by the time this cycle was closed, came faster than they could be taken "
+      "and are in no trace: choose a longer step (--step), or more active steps a cycle";
+  if (steps_dropped_before_ == 0) guard::Log(proto::LogLevel::kWarn, text);
+  report->gpu.notes.push_back({"steps_dropped", text});
+  steps_dropped_before_ = dropped;
 }
 
 void PhaseController::FillAllSteps(drain::CycleReportData* report) {

@@ -102,6 +102,7 @@ class PhaseController {
   void DescribeGpu(drain::CycleReportData* report);
   void DescribeKinds(drain::CycleReportData* report);
   void NoteOtherKinds(drain::CycleReportData* report);
+  void NoteDroppedSteps(drain::CycleReportData* report);
   void NoteSecondTry(drain::CycleReportData* report);
   void DescribeStacks(drain::CycleReportData* report);
   void NoteResult(const drain::CycleReportData& report);
@@ -123,7 +124,7 @@ class PhaseController {
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
   uint64_t cpu_before_ns_ = 0;
   std::vector<cupti::KindCount> other_kinds_before_;
-  uint64_t odd_lengths_before_ = 0;
+  uint64_t odd_lengths_before_ = 0, steps_dropped_before_ = 0;
   uint64_t next_active_flush_ns_ = 0;
   uint64_t window_begin_ticks_ = 0;
   uint32_t cycle_ = 0;  // cycle in progress

@@ -58,6 +58,18 @@ class Schedule(AgentTest):
         self.assertEqual([(c.steps, c.manifest['cycle']['complete']) for c in found], want, text)
         return result, found
 
+    def test_steps_too_short_to_be_taken_are_counted_and_said(self):
+        env = self.environment(sim=False, schedule='active=10000000', step='nvtx:train_step')
+        result = self.run_app([app('nvtx_loop'), 'ascii', '60000'], env)
+        cycle, = self.traced(1)
+        notes = {n['code']: n['text'] for n in cycle.manifest['notes']}
+        ended = cycle.summary['steps']['count']
+        if ended == 60000:
+            self.skipTest('the drain kept up on this machine')
+        self.assertRegex(notes['steps_dropped'], r'^[0-9]+ steps or cycles, by the time')
+        self.assertEqual(int(notes['steps_dropped'].split()[0]) + ended, 60000)
+        self.assertIn('came faster than they could be taken', result.stderr)
+
     def test_sample_of_the_space(self):
         draw = random.Random(20261129)
         for _ in range(12):
