@@ -319,9 +319,18 @@ void Agent::OnExit() {
   for (;;) {
     const uint64_t now = HostClock::MonotonicNs();
     const uint64_t deadline = leave_deadline_ns_.load(std::memory_order_relaxed);
-    if (left_.load(std::memory_order_acquire) != 0 || now >= deadline) return;
+    if (left_.load(std::memory_order_acquire) != 0) return;
+    if (now >= deadline) return SayHeldUp("does a call of CUPTI's not return?");
     core::FutexWait(&left_, 0, deadline - now);
   }
+}
+
+// At most once: the thread that is stuck does not come to its own deadline.
+void Agent::SayHeldUp(const char* why) const {
+  guard::Log(LogLevel::kWarn,
+             "the program ended with a cycle that is not finished, after waiting " +
+                 std::to_string(settings_.exit_wait_ns / 1'000'000) + " ms for it (--exit-wait): " +
+                 why + " What had been sent is kept, stepagent report tells what");
 }
 
 // The main thread is gone and no hook tells of the others' ends: look, and go when they are.
@@ -344,6 +353,7 @@ void Agent::Leave(uint64_t now_ns) {
     Record(now_ns);
   }
   if (controller_->IsRecording() && now_ns < deadline) return;
+  if (controller_->IsRecording()) SayHeldUp("device work was awaited, or CUPTI was slow");
   SayGoodbye(now_ns, "exit");
   const drain::io::Uplink::Status link = uplink_->status();
   const bool awaits_file = leave_had_cycle_ && AwaitsFile();

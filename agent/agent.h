@@ -75,6 +75,7 @@ class Agent {
   void ConnectCollector();
   uint64_t WatchForSteps(uint64_t now_ns);
   [[nodiscard]] std::string NoStepsLine() const;
+  void SayHeldUp(const char* why) const;
   // `head` and the most frequent ranges as values of --step; empty where none was seen.
   [[nodiscard]] static std::string RangesSeen(const char* head);
   [[nodiscard]] static std::string CapLine(const core::StepGate::Snapshot& gate);

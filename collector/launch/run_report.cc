@@ -144,7 +144,8 @@ std::string WhyNothingAt(const std::string& collector, const CollectorWord& word
 std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
   if (!outcome.program_warning.empty()) return outcome.program_warning;
   if (!outcome.written.sessions.empty())
-    return "a process came to a warmup, and the run ended before its first active step";
+    return "a process came to a warmup and no cycle of it is here: the run ended before its first "
+           "active step, or before the agent had sent it (then it said so above)";
   const std::string& collector = plan.settings.collector;
   if (collector != "auto") return WhyNothingAt(collector, outcome.collector, plan.run);
   if (outcome.collector.state == CollectorWord::State::kOthers)

@@ -40,6 +40,20 @@ class Tail(CuptiTest):
             harness.check_balance(cycle)
             self.assertFalse(cycle.manifest['cycle']['complete'])
 
+    def test_a_call_that_never_returns_is_said_at_exit(self):
+        """CUPTI's flush hangs: the program ends in time, and that its cycle is lost is not kept quiet."""
+        env = self.environment(step='nvtx:train_step', schedule='warmup=1,active=2,repeat=1',
+                               STEPAGENT_SIM_FLUSH_HANGS='1', exit_wait='500ms')
+        result = self.run_app([harness.app('train_loop'), '--steps', '8'], env)
+        self.assertIn('the program ended with a cycle that is not finished, after waiting 500 ms',
+                      result.stderr)
+        run = dict(harness.launcher_environment(), STEPAGENT_SIM_FLUSH_HANGS='1')
+        result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--exit-wait', '500ms', '--step',
+                               'nvtx:train_step', '--schedule', 'warmup=1,active=2,repeat=1', '--',
+                               harness.app('train_loop'), '--steps', '8'], run)
+        self.assertIn('not finished, after waiting 500 ms', result.stderr)
+        self.assertNotIn('the run ended before its first active step\n', result.stderr)
+
     def test_late_completion_while_the_next_cycle_warms_up(self):
         options = ('--steps', '13', '--lag', '3', '--kernel-us', '300')
         expected = self.expected(*options)

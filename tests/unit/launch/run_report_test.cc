@@ -132,7 +132,8 @@ TEST_F(RunReportTest, AWarmupAloneIsNoRecording) {
   AddSession(0, "{}");
   outcome_.written.sessions[0].cycles.clear();
   EXPECT_EQ(Lines()[1],
-            "  a process came to a warmup, and the run ended before its first active step");
+            "  a process came to a warmup and no cycle of it is here: the run ended before its first "
+            "active step, or before the agent had sent it (then it said so above)");
 }
 
 TEST_F(RunReportTest, SaysHowACycleEndedUnlessAsPlanned) {
