@@ -10,6 +10,8 @@ namespace {
 // adjtime and NTP slew by at most 500 ppm; twice that, and a millisecond for the taking, is a step.
 constexpr int64_t kStepFloorNs = 1'000'000;
 constexpr int64_t kSlewDivisor = 1'000;
+// A change beyond what slewing gives may have come at once, anywhere between its two samples.
+constexpr int64_t kFastestSlewDivisor = 2'000;
 // Time asleep is told in ms, and reading two clocks takes its time.
 constexpr int64_t kSuspendFloorMs = 2;
 constexpr uint64_t kLongestSleepMs = uint64_t{100} * 365 * 86400 * 1000;
@@ -87,8 +89,19 @@ void ClockMap::MeasureResidual(size_t first) {
       if (error < static_cast<double>(kStepFloorNs)) off += static_cast<uint64_t>(error);
     }
     worst = std::max(worst, off);
+    if (i > first) worst = std::max(worst, UnslewedNs(samples_[i - 1], samples_[i]));
   }
   if (!samples_.empty()) residual_ns_ = worst;
+}
+
+// A step too small to be told from a slew by its size alone; larger ones part epochs.
+uint64_t ClockMap::UnslewedNs(const Sample& a, const Sample& b) {
+  const int64_t host = b.host_ns - a.host_ns;
+  const int64_t jump = std::llabs((b.real_ns - a.real_ns) - host);
+  const int64_t reading = (int64_t{a.bracket_ns} + b.bracket_ns) / 2;
+  const bool is_step = jump > kStepFloorNs + host / kSlewDivisor;
+  if (is_step || jump <= host / kFastestSlewDivisor + reading) return 0;
+  return static_cast<uint64_t>(jump);
 }
 
 void ClockMap::MeasureJumps(TimeNs from_ns, size_t first) {
@@ -110,6 +123,9 @@ void ClockMap::MeasureJumps(TimeNs from_ns, size_t first) {
     if (was_asleep && std::llabs(unexplained) <= kSuspendFloorMs * 1'000'000) continue;
     const int64_t step = std::llabs(unexplained) < std::llabs(jump) ? unexplained : jump;
     if (std::llabs(step) > std::llabs(step_ns_)) step_ns_ = step;
+  }
+  if (step_ns_ != 0 && residual_ns_) {
+    residual_ns_ = std::max(*residual_ns_, static_cast<uint64_t>(std::llabs(step_ns_)));
   }
 }
 

@@ -26,7 +26,8 @@ class ClockMap {
   void Prepare(TimeNs from_ns);
   [[nodiscard]] TimeNs ToHost(int64_t real_ns) const;
   // The mapping's uncertainty: half the widest bracket plus how far a sample lies off the line
-  // between its neighbours.
+  // between its neighbours; and where the wall clock stepped, by how much, because a stamp between
+  // the two samples around it may be from before or after.
   [[nodiscard]] std::optional<uint64_t> ResidualNs() const { return residual_ns_; }
   // The largest jump of the wall clock between two samples, 0 for none; what a suspend of the
   // machine explains is no jump.
@@ -51,6 +52,7 @@ class ClockMap {
   void LeaveOutInterrupted();
   void FindEpochs();
   void MeasureResidual(size_t first);
+  [[nodiscard]] static uint64_t UnslewedNs(const Sample& a, const Sample& b);
   void MeasureJumps(TimeNs from_ns, size_t first);
 
   int64_t base_unix_ns_;

@@ -71,6 +71,31 @@ TEST(ClockMap, StepBackIsBridgedByNeitherSide) {
   EXPECT_EQ(clock.StepNs(), -60 * kSecond);
 }
 
+// Stamps between the two samples around a step may be from before or after: the residual says so.
+TEST(ClockMap, ResidualHoldsAStepOfAnySize) {
+  for (const int64_t step : {100'000, -100'000, 1'000'000, -5'000'000, 20'000'000}) {
+    ClockMap clock(kBase);
+    constexpr int64_t kEvery = kSecond / 10;
+    for (int64_t i = 0; i < 6; ++i) {
+      clock.Add(i * kEvery, kBase + i * kEvery + (i >= 3 ? step : 0), 20);
+    }
+    clock.Prepare(0);
+    ASSERT_TRUE(clock.ResidualNs().has_value());
+    EXPECT_GE(*clock.ResidualNs(), static_cast<uint64_t>(std::abs(step)) - 1000) << step;
+    // The step came right after the third sample; what is stamped then is as far off as that says.
+    const int64_t at = 2 * kEvery + 1000;
+    const int64_t off = clock.ToHost(kBase + at + step) - at;
+    EXPECT_LE(std::abs(off), static_cast<int64_t>(*clock.ResidualNs())) << step;
+  }
+}
+
+TEST(ClockMap, ASlewIsNoStep) {
+  ClockMap clock(kBase);
+  for (int64_t i = 0; i < 6; ++i) clock.Add(i * kSecond, kBase + i * kSecond + i * 490'000, 20);
+  clock.Prepare(0);
+  EXPECT_LT(*clock.ResidualNs(), 1000U);
+}
+
 // A suspend: the wall clock is ahead afterwards, and that is no step of it.
 TEST(ClockMap, SleepOfTheMachineIsNotAStep) {
   ClockMap clock(kBase);
