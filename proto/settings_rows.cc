@@ -212,7 +212,9 @@ Rows CapRows() {
        [](S s) { return BytesText(s.max_bytes); }},
       {{"--max-trace-bytes", nullptr, "STEPAGENT_MAX_TRACE_BYTES", "BYTES", "384MiB",
         "a number of bytes (384MiB, 100MB); 0 is none",
-        "The most JSON text of one Chrome trace; more is cut into parts where a step begins.",
+        "The most JSON text of one Chrome trace, or bytes of one Perfetto trace; more is cut into "
+        "parts "
+        "where a step begins.",
         false},
        Count<&Settings::max_trace_bytes>,
        [](S s) { return BytesText(s.max_trace_bytes); }},

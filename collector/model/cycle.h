@@ -151,7 +151,8 @@ struct Frame {
   enum class Kind : uint8_t { kNative = 1, kPython = 2 };
   Kind kind = Kind::kNative;
   StringId module = 0, name = 0;
-  uint64_t address = 0;
+  StringId source = 0;   // its source file; 0 not known
+  uint64_t address = 0;  // within the module
   uint32_t line = 0;
   std::string build_id;
 };

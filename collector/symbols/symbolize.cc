@@ -106,6 +106,7 @@ void Symbolizer::LookUp(const FileKey& key, std::map<uint64_t, Stack>* addresses
   if (base.starts_with("linux-vdso")) return;  // the kernel's: no file
   SymbolFile file(path, key.second);
   size_t lookups = 0, named = 0;
+  const bool hides_paths = IsRedacted(cycle_, "paths");
   for (auto& [address, frames] : *addresses) {
     // A return address is behind its call, perhaps in the next line or function.
     std::vector<Place> places = file.Find(address - 1, lookups++ < kMaxDebugLookups);
@@ -118,6 +119,7 @@ void Symbolizer::LookUp(const FileKey& key, std::map<uint64_t, Stack>* addresses
       frame.address = address;
       frame.name = Intern(Demangle(place.function));
       frame.line = place.line;
+      if (!hides_paths) frame.source = Intern(place.source);
       frames.push_back(frame);
     }
   }

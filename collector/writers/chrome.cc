@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "collector/analysis/range_work.h"
-#include "collector/model/cycle_slice.h"
 #include "collector/writers/chrome_header.h"
 #include "collector/writers/chrome_rows.h"
 #include "collector/writers/chrome_tracks.h"
@@ -366,33 +365,19 @@ WriteResult WriteOne(const model::Cycle& cycle, const std::string& folder, const
   return {true, "", {{file.path(), "chrome", file.bytes(), trace.complete_rows(), file.sha256()}}};
 }
 
-WriteResult WriteParts(const model::Cycle& cycle, const std::vector<TracePart>& parts,
-                       const WriteTarget& target, const std::string& name) {
-  WriteResult all{true, "", {}};
-  for (size_t i = 0; i < parts.size() && all.ok; ++i) {
-    const std::string folder = PartFolder(target.traces_dir, i);
-    if (i > 0 && mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
-      return {false, folder + ": create: " + std::strerror(errno), std::move(all.files)};
-    }
-    model::Cycle part = model::SliceSteps(cycle, parts[i].first_step, parts[i].last_step);
-    part.notes.push_back({"trace_part", "part " + std::to_string(i + 1) + " of " +
-                                            std::to_string(parts.size()) + " of this cycle"});
-    WriteResult one = WriteOne(part, folder, name, target.progress);
-    all.ok = one.ok;
-    all.error = one.error;
-    all.files.insert(all.files.end(), one.files.begin(), one.files.end());
-  }
-  return all;
-}
-
 }  // namespace
 
 WriteResult ChromeWriter::Write(const model::Cycle& cycle, const WriteTarget& target) {
   const std::string name =
       target.trace_stem + (cycle.HostOnly() ? ".hostonly" : "") + ".pt.trace.json.gz";
-  const std::vector<TracePart> parts = PlanParts(cycle, TraceLimit(cycle.session));
-  if (parts.size() == 1) return WriteOne(cycle, target.traces_dir, name, target.progress);
-  return WriteParts(cycle, parts, target, name);
+  return WriteParts(cycle, PlanParts(cycle, TraceLimit(cycle.session)),
+                    [&](const model::Cycle& part, size_t number) -> WriteResult {
+                      const std::string folder = PartFolder(target.traces_dir, number);
+                      if (number > 0 && mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+                        return {false, folder + ": create: " + std::strerror(errno), {}};
+                      }
+                      return WriteOne(part, folder, name, target.progress);
+                    });
 }
 
 }  // namespace stepagent::writers

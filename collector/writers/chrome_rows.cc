@@ -4,6 +4,7 @@
 
 #include "collector/writers/json_text.h"
 #include "collector/writers/kineto_names.h"
+#include "collector/writers/stack_frames.h"
 
 namespace stepagent::writers {
 namespace {
@@ -31,6 +32,7 @@ ChromeRows::ChromeRows(const model::Cycle& cycle, RowText& text, int64_t base_un
       offset_ns_(cycle.session.base_unix_ns - base_unix_ns),
       next_flow_id_(FirstFreeFlowId(cycle)),
       names_(cycle.strings.size()),
+      call_stacks_(cycle.stacks.size()),
       shapes_(cycle.shapes.size()),
       has_first_flow_(cycle.calls.size(), false) {
   for (auto& heads : call_heads_) heads.resize(cycle.strings.size());
@@ -189,9 +191,22 @@ const std::string& ChromeRows::CallHead(const model::Call& call) {
   return head;
 }
 
+// Kineto's own key for a stack, leaf first. Perfetto's page and chrome://tracing show every arg of
+// a row, and HTA, TensorBoard and our own reader pass over those they do not know; the trace event
+// format's `sf` with `stackFrames` would be shorter, but only chrome://tracing reads it.
+const std::string& ChromeRows::CallStack(const model::Call& call) {
+  static const std::string kNone;
+  const std::vector<model::Frame>* stack = StackOf(cycle_, call);
+  if (stack == nullptr || stack->empty()) return kNone;
+  std::string& text = call_stacks_[static_cast<size_t>(call.stack)];
+  if (text.empty()) text = JsonString(CallStackText(cycle_, *stack));
+  return text;
+}
+
 void ChromeRows::Call(const model::Call& call, Place place) {
   const std::string& head = CallHead(call);
-  Next(head.size());
+  const std::string& stack = CallStack(call);
+  Next(head.size() + stack.size());
   text_.Text(head);
   PlaceAndTime(place, call.begin_ns, std::max(call.begin_ns, call.end_ns));
   text_.Literal(",\"args\":{\"cbid\":");
@@ -205,6 +220,10 @@ void ChromeRows::Call(const model::Call& call, Place place) {
   }
   if (call.failed) text_.Literal(",\"failed\":true");
   if (call.captured) text_.Literal(",\"captured\":true");
+  if (!stack.empty()) {
+    text_.Literal(",\"Call stack\":");
+    text_.Text(stack);
+  }
   EndRow();
 }
 

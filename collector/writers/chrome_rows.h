@@ -71,6 +71,7 @@ class ChromeRows {
   void TextArg(const char* key, const std::string& json_value, bool& is_first);
   const std::string& Name(model::StringId id);
   const std::string& CallHead(const model::Call& call);
+  const std::string& CallStack(const model::Call& call);
   const ShapeText& ShapeOf(const model::Kernel& kernel);
   void PrepareShape(const model::Shape& shape, int32_t device, ShapeText& text);
   void Bandwidth(uint64_t bytes, const model::DeviceItem& item);
@@ -84,6 +85,7 @@ class ChromeRows {
   uint64_t rows_ = 0, complete_rows_ = 0;
   std::vector<std::string> names_;          // by StringId, quoted; "" not prepared yet
   std::vector<std::string> call_heads_[2];  // by StringId: driver, runtime
+  std::vector<std::string> call_stacks_;    // by stack, quoted; "" not prepared yet
   std::vector<ShapeText> shapes_;
   std::vector<std::string> lane_args_, lane_kernel_args_;  // by lane
   std::unordered_set<uint32_t> call_ids_;                  // only filled when an orphan needs it

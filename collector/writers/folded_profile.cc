@@ -1,10 +1,10 @@
 #include "collector/writers/folded_profile.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "collector/writers/json_text.h"
 #include "collector/writers/kineto_names.h"
+#include "collector/writers/stack_frames.h"
 #include "collector/writers/work_names.h"
 
 namespace stepagent::writers {
@@ -15,16 +15,6 @@ constexpr const char* kNoLaunch = "(launch not seen)";
 uint64_t BytesOf(const model::Copy& copy) { return copy.bytes; }
 uint64_t BytesOf(const model::Set& set) { return set.bytes; }
 uint64_t BytesOf(const model::DeviceItem&) { return 0; }
-
-// A frame without a name says where it lies.
-std::string FrameName(const model::Cycle& cycle, const model::Frame& frame) {
-  if (frame.name != 0) return ValidUtf8(cycle.Text(frame.name));
-  char address[24];
-  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(frame.address));
-  const std::string module = ValidUtf8(cycle.Text(frame.module));
-  return module.empty() ? std::string(address)
-                        : module.substr(module.find_last_of('/') + 1) + "+" + address;
-}
 
 }  // namespace
 
@@ -49,10 +39,8 @@ std::string Profile::RangePath(int32_t call) const {
 
 std::vector<ProfileFrame> Profile::Frames(const model::Call& call, int32_t index) const {
   std::vector<ProfileFrame> frames;
-  const bool has_stack = call.stack >= 0 && static_cast<size_t>(call.stack) < cycle_.stacks.size();
-  if (has_stack) {
-    const std::vector<model::Frame>& stack = cycle_.stacks[static_cast<size_t>(call.stack)];
-    for (auto it = stack.rbegin(); it != stack.rend(); ++it) {
+  if (const std::vector<model::Frame>* stack = StackOf(cycle_, call); stack != nullptr) {
+    for (auto it = stack->rbegin(); it != stack->rend(); ++it) {
       frames.push_back({FrameName(cycle_, *it), &*it});
     }
     return frames;

@@ -7,6 +7,7 @@
 #include "collector/writers/perfetto_device.h"
 #include "collector/writers/perfetto_host.h"
 #include "collector/writers/perfetto_packets.h"
+#include "collector/writers/trace_parts.h"
 
 namespace stepagent::writers {
 namespace {
@@ -46,17 +47,17 @@ uint64_t Total(const model::Cycle& cycle) {
          cycle.sets.size() + cycle.graph_launches.size();
 }
 
-}  // namespace
-
-WriteResult PerfettoWriter::Write(const model::Cycle& cycle, const WriteTarget& target) {
-  OutputFile file(target.cycle_dir + "/trace.pftrace", Compression::kNone);
+WriteResult WriteOne(const model::Cycle& cycle, const std::string& folder, size_t part,
+                     const std::function<void(uint64_t, uint64_t)>& show) {
+  const std::string name = part == 0 ? "trace" : "trace.part" + std::to_string(part);
+  OutputFile file(folder + "/" + name + ".pftrace", Compression::kNone);
   if (!file.ok()) return {false, file.error(), {}};
   const uint64_t total = Total(cycle);
   const auto progress = [&](uint64_t done) {
-    if (target.progress && done % 65536 == 0) target.progress(done, total);
+    if (show && done % 65536 == 0) show(done, total);
   };
   const Span span = SpanOf(cycle);
-  PerfettoPackets packets(cycle, file);
+  PerfettoPackets packets(cycle, file, part);
   packets.WriteClocks(span.begin, true);
   packets.WriteHeader();
   PerfettoHost(cycle, packets).Write(progress);
@@ -65,6 +66,15 @@ WriteResult PerfettoWriter::Write(const model::Cycle& cycle, const WriteTarget& 
   packets.Flush();
   if (!file.Commit()) return {false, file.error(), {}};
   return {true, "", {{file.path(), "perfetto", file.bytes(), packets.events(), file.sha256()}}};
+}
+
+}  // namespace
+
+WriteResult PerfettoWriter::Write(const model::Cycle& cycle, const WriteTarget& target) {
+  return WriteParts(cycle, PlanPerfettoParts(cycle, TraceLimit(cycle.session)),
+                    [&](const model::Cycle& part, size_t number) {
+                      return WriteOne(part, target.cycle_dir, number, target.progress);
+                    });
 }
 
 }  // namespace stepagent::writers

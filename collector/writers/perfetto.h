@@ -3,6 +3,8 @@
 //
 // Purpose: device work as GPU render stage events, what the host did as track events, joined by the
 // call that made the work. Encoded by hand, interned, streamed packet by packet.
+// Past --max-trace-bytes, or more device rows than a viewer holds, it is cut where steps begin:
+// trace.part1.pftrace and so on (trace_parts.h).
 // Thread rule and failure rule: those of Writer. Memory: one packet buffer, prepared bytes per
 // name, shape and stream, and four bytes for each piece of device work.
 #include "collector/writers/writer.h"

@@ -50,6 +50,7 @@ PerfettoHost::PerfettoHost(const model::Cycle& cycle, PerfettoPackets& packets)
       packets_(packets),
       out_(packets.out()),
       work_(cycle),
+      stacks_(cycle, packets),
       name_iids_(cycle.strings.size(), 0) {
   BuildWalk();
 }
@@ -262,6 +263,9 @@ void PerfettoHost::Call(const RowItem& item, uint64_t uuid) {
   }
   Flag("failed", call.failed);
   Flag("captured", call.captured);
+  if (const uint64_t stack = stacks_.Iid(call); stack != 0) {
+    out_.Uint(pf::kEventCallstackIid, stack);
+  }
   if (call.device_items == 0) return;
   const size_t correlation = out_.Begin(pf::kEventGpuCorrelation);
   work_.Each(item.index, [this](uint32_t event) { out_.Uint(pf::kCorrelationSubmissions, event); });

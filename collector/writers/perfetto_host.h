@@ -15,6 +15,7 @@
 
 #include "collector/model/cycle.h"
 #include "collector/writers/perfetto_packets.h"
+#include "collector/writers/perfetto_stacks.h"
 #include "collector/writers/row_walk.h"
 
 namespace stepagent::writers {
@@ -76,6 +77,7 @@ class PerfettoHost {
   PerfettoPackets& packets_;
   ProtoBuffer& out_;
   const CallWork work_;
+  PerfettoStacks stacks_;
   RowWalk walk_;
   std::vector<Row> rows_;
   std::map<uint32_t, uint32_t> thread_rows_;  // by tid: the kernel reuses them

@@ -46,9 +46,10 @@ bool HasLoss(const model::Cycle& cycle) {
 
 }  // namespace
 
-PerfettoPackets::PerfettoPackets(const model::Cycle& cycle, OutputFile& file)
+PerfettoPackets::PerfettoPackets(const model::Cycle& cycle, OutputFile& file, size_t part)
     : cycle_(cycle),
       file_(file),
+      part_(part),
       sequence_(1 + static_cast<uint32_t>(Hash(cycle.session.id, cycle.index) & kSequenceMask)) {}
 
 uint64_t PerfettoPackets::TrackUuid(std::string_view role, uint64_t number) const {
@@ -130,7 +131,8 @@ void PerfettoPackets::WriteUuid() {
   Begin();
   const size_t uuid = buffer_.Begin(pf::kPacketTraceUuid);
   buffer_.Uint(pf::kUuidMsb, Hash(cycle_.session.host + cycle_.session.id, cycle_.index));
-  buffer_.Uint(pf::kUuidLsb, Hash(cycle_.session.id, uint64_t{cycle_.index} + (1ULL << 32)));
+  const uint64_t number = uint64_t{cycle_.index} + (uint64_t{1 + part_} << 32);
+  buffer_.Uint(pf::kUuidLsb, Hash(cycle_.session.id, number));
   buffer_.End(uuid);
   End(0);
 }

@@ -20,7 +20,8 @@ namespace stepagent::writers {
 
 class PerfettoPackets {
  public:
-  PerfettoPackets(const model::Cycle& cycle, OutputFile& file);
+  // `part` of a cycle that is in several files, from 0.
+  PerfettoPackets(const model::Cycle& cycle, OutputFile& file, size_t part);
 
   // A packet without and with a moment on the session's clock.
   void Begin();
@@ -30,8 +31,8 @@ class PerfettoPackets {
   ProtoBuffer& out() { return buffer_; }
   // Content of the packet's InternedData, for messages of other shapes than {iid, name}.
   ProtoBuffer& interned() { return interned_; }
-  // The number of a text within one of pf::kInternedCategories, EventNames, AnnotationNames,
-  // ArgNames. Between Begin and End.
+  // The number of a text within one of pf::kInterned… whose entries are {iid, text}. Between Begin
+  // and End.
   [[nodiscard]] uint64_t Intern(uint32_t space, std::string_view text);
   // The same for a literal of the program, by its address: no hash of its text at each event.
   [[nodiscard]] uint64_t InternLiteral(uint32_t space, const char* literal) {
@@ -64,6 +65,7 @@ class PerfettoPackets {
 
   const model::Cycle& cycle_;
   OutputFile& file_;
+  const size_t part_;
   ProtoBuffer buffer_, interned_;
   size_t packet_ = 0;
   uint64_t events_ = 0;
@@ -73,7 +75,7 @@ class PerfettoPackets {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
   using Texts = std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>>;
-  std::map<uint32_t, Texts> texts_;  // four of them
+  std::map<uint32_t, Texts> texts_;  // by space, some seven of them
   static constexpr size_t kLiterals = 64;
   struct Literal {
     const char* text = nullptr;

@@ -125,7 +125,7 @@ inline constexpr uint32_t kCounterUnit = 3, kUnitTimeNs = 1, kUnitCount = 2;
 
 inline constexpr uint32_t kEventCategories = 3, kEventAnnotations = 4, kEventType = 9,
                           kEventNameIid = 10, kEventTrack = 11, kEventCounterValue = 30,
-                          kEventGpuCorrelation = 3000;
+                          kEventCallstackIid = 56, kEventGpuCorrelation = 3000;
 inline constexpr uint32_t kTypeBegin = 1, kTypeEnd = 2, kTypeInstant = 3, kTypeCounter = 4;
 inline constexpr uint32_t kCorrelationSubmissions = 1;
 inline constexpr uint32_t kAnnotationNameIid = 1, kAnnotationBool = 2, kAnnotationUint = 3,
@@ -135,7 +135,14 @@ inline constexpr uint32_t kInternedCategories = 1, kInternedEventNames = 2,
                           kInternedAnnotationNames = 3, kInternedContexts = 23,
                           kInternedSpecifications = 24, kInternedKernels = 1000,
                           kInternedArgNames = 1001;
+inline constexpr uint32_t kInternedFunctionNames = 5, kInternedFrames = 6, kInternedCallstacks = 7,
+                          kInternedBuildIds = 16, kInternedPaths = 17, kInternedSources = 18,
+                          kInternedMappings = 19;
 inline constexpr uint32_t kIid = 1, kInternedName = 2;
+inline constexpr uint32_t kCallstackFrames = 2;  // outermost first
+inline constexpr uint32_t kFrameFunction = 2, kFrameMapping = 3, kFrameAddress = 4,
+                          kFrameSource = 5, kFrameLine = 6;
+inline constexpr uint32_t kMappingBuildId = 2, kMappingPath = 7;
 inline constexpr uint32_t kContextPid = 2, kContextApi = 3, kApiCuda = 4;
 inline constexpr uint32_t kSpecificationCategory = 4, kCategoryOther = 0, kCategoryCompute = 2;
 inline constexpr uint32_t kKernelDemangled = 3, kKernelArchitecture = 4;

@@ -16,9 +16,11 @@ constexpr uint32_t kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kF
 constexpr uint32_t kTypeName = 1, kTypeUnit = 2;
 constexpr uint32_t kSampleLocations = 1, kSampleValues = 2, kSampleLabels = 3;
 constexpr uint32_t kLabelKey = 1, kLabelText = 2, kLabelNumber = 3;
-constexpr uint32_t kId = 1, kMappingFile = 5, kMappingBuildId = 6, kMappingHasFunctions = 7;
+constexpr uint32_t kId = 1, kMappingFile = 5, kMappingBuildId = 6, kMappingHasFunctions = 7,
+                   kMappingHasFiles = 8, kMappingHasLines = 9;
 constexpr uint32_t kLocationMapping = 2, kLocationAddress = 3, kLocationLine = 4;
-constexpr uint32_t kLineFunction = 1, kLineNumber = 2, kFunctionName = 2, kFunctionSystemName = 3;
+constexpr uint32_t kLineFunction = 1, kLineNumber = 2, kFunctionName = 2, kFunctionSystemName = 3,
+                   kFunctionFile = 4;
 
 class PprofProfile {
  public:
@@ -35,12 +37,19 @@ class PprofProfile {
     out_.Int(kTimeNanos, cycle_.session.base_unix_ns + cycle_.window_begin_ns);
     out_.Int(kDurationNanos, std::max<int64_t>(cycle_.window_end_ns - cycle_.window_begin_ns, 0));
     out_.Uint(kDefaultSampleType, String("gpu_time"));
+    Mappings();
     out_.Raw(tables_.view());
     out_.Raw(strings_.view());
     return out_.view();
   }
 
  private:
+  struct MappingFacts {
+    uint64_t id;
+    bool has_functions = true, has_files = true, has_lines = true;
+  };
+  std::map<std::pair<std::string, std::string>, MappingFacts> mappings_;  // path, build id
+
   uint64_t String(const std::string& text) {
     const auto [it, is_new] = string_ids_.try_emplace(text, string_ids_.size());
     if (is_new) strings_.Text(kStringTable, text);
@@ -52,38 +61,55 @@ class PprofProfile {
     out_.Uint(kTypeUnit, String(unit));
     out_.End(type);
   }
-  uint64_t Function(const std::string& name) {
-    const auto [it, is_new] = functions_.try_emplace(name, functions_.size() + 1);
+  uint64_t Function(const std::string& name, const std::string& source) {
+    const auto [it, is_new] = functions_.try_emplace({name, source}, functions_.size() + 1);
     if (is_new) {
       const size_t function = tables_.Begin(kFunction);
       tables_.Uint(kId, it->second);
       tables_.Uint(kFunctionName, String(name));
       tables_.Uint(kFunctionSystemName, String(name));
+      if (!source.empty()) tables_.Uint(kFunctionFile, String(source));
       tables_.End(function);
     }
     return it->second;
   }
+  // 0: it lies in no file.
   uint64_t Mapping(const model::Frame& frame) {
-    const std::string file = ValidUtf8(cycle_.Text(frame.module));
-    const std::string build_id = ValidUtf8(frame.build_id);
-    const auto [it, is_new] = mappings_.try_emplace({file, build_id}, mappings_.size() + 1);
-    if (is_new) {
+    if (frame.module == 0) return 0;
+    const std::pair key{ValidUtf8(cycle_.Text(frame.module)), ValidUtf8(frame.build_id)};
+    MappingFacts& facts =
+        mappings_.try_emplace(key, MappingFacts{mappings_.size() + 1}).first->second;
+    facts.has_functions &= frame.name != 0;
+    facts.has_files &= frame.source != 0;
+    facts.has_lines &= frame.line != 0;
+    return facts.id;
+  }
+  // Written last: what is said of a mapping holds for all its locations, or a reader that could
+  // look up the rest would not.
+  void Mappings() {
+    std::vector<decltype(mappings_)::const_pointer> by_id(mappings_.size());
+    for (const auto& entry : mappings_) by_id[entry.second.id - 1] = &entry;
+    for (const auto* entry : by_id) {
+      const auto& [key, facts] = *entry;
       const size_t mapping = tables_.Begin(kMapping);
-      tables_.Uint(kId, it->second);
-      tables_.Uint(kMappingFile, String(file));
-      tables_.Uint(kMappingBuildId, String(build_id));
-      tables_.Uint(kMappingHasFunctions, 1);
+      tables_.Uint(kId, facts.id);
+      tables_.Uint(kMappingFile, String(key.first));
+      if (!key.second.empty()) tables_.Uint(kMappingBuildId, String(key.second));
+      if (facts.has_functions) tables_.Uint(kMappingHasFunctions, 1);
+      if (facts.has_files) tables_.Uint(kMappingHasFiles, 1);
+      if (facts.has_lines) tables_.Uint(kMappingHasLines, 1);
       tables_.End(mapping);
     }
-    return it->second;
   }
   uint64_t Location(const std::string& name, const model::Frame* native) {
     const uint64_t address = native == nullptr ? 0 : native->address;
-    const uint64_t mapping = native == nullptr || native->module == 0 ? 0 : Mapping(*native);
+    const uint64_t mapping = native == nullptr ? 0 : Mapping(*native);
     const auto [it, is_new] =
         locations_.try_emplace({name, address, mapping}, locations_.size() + 1);
     if (!is_new) return it->second;
-    const uint64_t function = Function(name);
+    const model::StringId source = native == nullptr ? 0 : native->source;
+    const uint64_t function =
+        Function(name, source == 0 ? std::string() : ValidUtf8(cycle_.Text(source)));
     const size_t location = tables_.Begin(kLocation);
     tables_.Uint(kId, it->second);
     if (mapping != 0) tables_.Uint(kLocationMapping, mapping);
@@ -141,8 +167,8 @@ class PprofProfile {
   const model::Cycle& cycle_;
   const Profile& profile_;
   ProtoBuffer out_, tables_, strings_;
-  std::unordered_map<std::string, uint64_t> string_ids_, functions_;
-  std::map<std::pair<std::string, std::string>, uint64_t> mappings_;
+  std::unordered_map<std::string, uint64_t> string_ids_;
+  std::map<std::pair<std::string, std::string>, uint64_t> functions_;  // name, source
   std::map<std::tuple<std::string, uint64_t, uint64_t>, uint64_t> locations_;
 };
 

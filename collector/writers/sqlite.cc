@@ -10,6 +10,7 @@
 #include "collector/writers/kineto_names.h"
 #include "collector/writers/sqlite_file.h"
 #include "collector/writers/sqlite_schema.h"
+#include "collector/writers/sqlite_stacks.h"
 #include "collector/writers/work_names.h"
 
 namespace stepagent::writers {
@@ -268,9 +269,10 @@ void SqliteTrace::Calls() {
   for (const model::Call& call : cycle_.calls) {
     insert(call.begin_ns, std::max(call.begin_ns, call.end_ns), call.domain == 1 ? 1 : 0,
            GlobalTid(call.thread), call.flow_id != 0 ? call.flow_id : call.correlation,
-           String(call.name), call.return_value, std::nullopt);
+           String(call.name), call.return_value, CallchainId(cycle_, call));
     Count();
   }
+  rows_ += WriteCallchains(cycle_, file_, [this](const std::string& text) { return Extra(text); });
 }
 
 void SqliteTrace::Syncs() {

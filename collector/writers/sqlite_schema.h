@@ -81,6 +81,11 @@ inline constexpr const char* kRuntimeTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, \"end\" INTEGER NOT NULL,"
     " eventClass INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER,"
     " nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER)";
+// The last two columns are ours. `originalIP` is the address within the module's file.
+inline constexpr const char* kCallchainTable =
+    "CREATE TABLE CUDA_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER, module INTEGER,"
+    " unresolved INTEGER, originalIP INTEGER, stackDepth INTEGER NOT NULL, sourceFile INTEGER,"
+    " sourceLine INTEGER, PRIMARY KEY (id, stackDepth))";
 inline constexpr const char* kSyncTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, \"end\" INTEGER NOT"
     " NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER,"

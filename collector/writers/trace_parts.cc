@@ -1,24 +1,57 @@
 #include "collector/writers/trace_parts.h"
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <string>
 
+#include "collector/model/cycle_slice.h"
 #include "collector/writers/json_text.h"
+#include "collector/writers/stack_frames.h"
 #include "proto/settings.h"
 
 namespace stepagent::writers {
 namespace {
 
-// Bytes of one row beside its name, measured on rows of ours with large numbers in them.
-constexpr uint64_t kHeadBytes = 6000, kStepBytes = 220, kRangeBytes = 230, kCallBytes = 190,
-                   kFlowBytes = 190, kKernelBytes = 620, kCopyBytes = 330, kSetBytes = 300,
-                   kGraphBytes = 330, kSyncBytes = 320, kMarkBytes = 190, kOverheadBytes = 150;
+// Bytes of one row beside its name, measured on rows of ours with large numbers in them. Chrome
+// repeats a name in each row; packets hold it once.
+struct RowBytes {
+  bool repeats_names;
+  uint64_t head, step, range, call, flow, kernel, copy, set, graph, sync, mark, overhead, stack;
+};
+constexpr RowBytes kChromeBytes{.repeats_names = true,
+                                .head = 6000,
+                                .step = 220,
+                                .range = 460,  // twice: it has one over the work it launched too
+                                .call = 190,
+                                .flow = 190,
+                                .kernel = 620,
+                                .copy = 330,
+                                .set = 300,
+                                .graph = 330,
+                                .sync = 320,
+                                .mark = 190,
+                                .overhead = 150,
+                                .stack = 14};
+constexpr RowBytes kPerfettoBytes{.repeats_names = false,
+                                  .head = 8000,
+                                  .step = 300,  // with its five counters
+                                  .range = 100,
+                                  .call = 85,
+                                  .flow = 10,
+                                  .kernel = 140,
+                                  .copy = 80,
+                                  .set = 80,
+                                  .graph = 80,
+                                  .sync = 85,
+                                  .mark = 60,
+                                  .overhead = 75,
+                                  .stack = 6};
 
 // Lengths of names as JSON, each looked up once.
 class NameBytes {
  public:
-  explicit NameBytes(const model::Cycle& cycle) : cycle_(cycle), bytes_(cycle.strings.size(), 0) {}
+  explicit NameBytes(const model::Cycle& cycle)
+      : cycle_(cycle), bytes_(cycle.strings.size(), 0), stacks_(cycle.stacks.size(), 0) {}
   uint64_t Of(model::StringId id) {
     if (id >= bytes_.size()) return 2;
     if (bytes_[id] == 0) bytes_[id] = JsonString(cycle_.Text(id)).size();
@@ -30,48 +63,70 @@ class NameBytes {
     return Of(s.demangled != 0 ? s.demangled : s.name);
   }
 
+  uint64_t OfStack(const model::Call& call) {
+    const std::vector<model::Frame>* stack = StackOf(cycle_, call);
+    if (stack == nullptr || stack->empty()) return 0;
+    uint64_t& bytes = stacks_[static_cast<size_t>(call.stack)];
+    if (bytes == 0) bytes = JsonString(CallStackText(cycle_, *stack)).size();
+    return bytes;
+  }
+
  private:
   const model::Cycle& cycle_;
-  std::vector<uint64_t> bytes_;
+  std::vector<uint64_t> bytes_, stacks_;
 };
 
 // Estimated bytes per step; what is outside steps counts for the step before it in time.
 class Estimate {
  public:
-  explicit Estimate(const model::Cycle& cycle)
-      : cycle_(cycle), names_(cycle), bytes_(std::max<size_t>(cycle.steps.size(), 1), 0) {
-    for (size_t i = 0; i < cycle.steps.size(); ++i) bytes_[i] += kStepBytes;
+  struct StepSize {
+    uint64_t bytes = 0, device_rows = 0;
+  };
+  Estimate(const model::Cycle& cycle, const RowBytes& row)
+      : cycle_(cycle), row_(row), names_(cycle), steps_(std::max<size_t>(cycle.steps.size(), 1)) {
+    for (size_t i = 0; i < cycle.steps.size(); ++i) steps_[i].bytes += row.step;
     for (const model::Call& c : cycle.calls) {
-      Add(c.step, c.begin_ns, kCallBytes + names_.Of(c.name));
+      Add(c.step, c.begin_ns, row.call + Name(c.name) + StackBytes(c));
     }
     for (const model::Kernel& k : cycle.kernels) {
-      AddWork(k, kKernelBytes + names_.OfShape(k.shape));
+      AddWork(k, row.kernel + (row.repeats_names ? names_.OfShape(k.shape) : 0));
     }
-    for (const model::Copy& c : cycle.copies) AddWork(c, kCopyBytes);
-    for (const model::Set& s : cycle.sets) AddWork(s, kSetBytes);
-    for (const model::GraphLaunch& g : cycle.graph_launches) AddWork(g, kGraphBytes);
-    for (const model::Sync& s : cycle.syncs) Add(s.step, s.begin_ns, kSyncBytes);
-    // Twice: beside its own row a range has one over the work it launched.
+    for (const model::Copy& c : cycle.copies) AddWork(c, row.copy);
+    for (const model::Set& s : cycle.sets) AddWork(s, row.set);
+    for (const model::GraphLaunch& g : cycle.graph_launches) AddWork(g, row.graph);
+    for (const model::Sync& s : cycle.syncs) Add(s.step, s.begin_ns, row.sync);
     for (const model::Range& r : cycle.ranges) {
-      Add(r.step, r.begin_ns, 2 * (kRangeBytes + names_.Of(r.name) + names_.Of(r.domain)));
+      Add(r.step, r.begin_ns, row.range + 2 * (Name(r.name) + Name(r.domain)));
     }
     for (const model::Mark& m : cycle.marks) {
-      Add(m.step, m.at_ns, kMarkBytes + names_.Of(m.name) + names_.Of(m.domain));
+      Add(m.step, m.at_ns, row.mark + Name(m.name) + Name(m.domain));
     }
-    for (const model::Overhead& o : cycle.overheads) {
-      Add(model::kNoStep, o.begin_ns, kOverheadBytes);
-    }
+    for (const model::Overhead& o : cycle.overheads) Add(model::kNoStep, o.begin_ns, row.overhead);
   }
-  [[nodiscard]] const std::vector<uint64_t>& steps() const { return bytes_; }
+  [[nodiscard]] const std::vector<StepSize>& steps() const { return steps_; }
+  // Of each part: what stands before the rows, and the names where they are written once.
+  [[nodiscard]] uint64_t head() const {
+    uint64_t bytes = row_.head;
+    if (row_.repeats_names) return bytes;
+    for (const std::string& text : cycle_.strings) bytes += text.size();
+    return bytes;
+  }
 
  private:
+  [[nodiscard]] uint64_t Name(model::StringId id) { return row_.repeats_names ? names_.Of(id) : 0; }
+  [[nodiscard]] uint64_t StackBytes(const model::Call& call) {
+    if (call.stack < 0) return 0;
+    return row_.stack + (row_.repeats_names ? names_.OfStack(call) : 0);
+  }
   template <typename T>
   void AddWork(const T& item, uint64_t bytes) {
-    Add(item.step, item.begin_ns, bytes + (item.call >= 0 ? kFlowBytes : 0));
+    ++Add(item.step, item.begin_ns, bytes + (item.call >= 0 ? row_.flow : 0)).device_rows;
   }
-  void Add(int32_t step, model::TimeNs at, uint64_t bytes) {
-    size_t place = step < 0 ? StepBefore(at) : static_cast<size_t>(step);
-    bytes_[std::min(place, bytes_.size() - 1)] += bytes;
+  StepSize& Add(int32_t step, model::TimeNs at, uint64_t bytes) {
+    const size_t place = step < 0 ? StepBefore(at) : static_cast<size_t>(step);
+    StepSize& size = steps_[std::min(place, steps_.size() - 1)];
+    size.bytes += bytes;
+    return size;
   }
   [[nodiscard]] size_t StepBefore(model::TimeNs at) const {
     const auto later =
@@ -82,39 +137,100 @@ class Estimate {
   }
 
   const model::Cycle& cycle_;
+  const RowBytes& row_;
   NameBytes names_;
-  std::vector<uint64_t> bytes_;
+  std::vector<StepSize> steps_;
 };
+
+std::vector<TracePart> Plan(const Estimate& estimate, uint64_t max_bytes, uint64_t max_rows) {
+  std::vector<TracePart> parts{{0, 0, estimate.head(), 0}};
+  for (const Estimate::StepSize& step : estimate.steps()) {
+    const TracePart& part = parts.back();
+    const bool is_full = part.estimated_bytes + step.bytes > max_bytes ||
+                         part.device_rows + step.device_rows > max_rows;
+    if (is_full && part.last_step > part.first_step) {
+      parts.push_back({part.last_step, part.last_step, estimate.head(), 0});
+    }
+    parts.back().estimated_bytes += step.bytes;
+    parts.back().device_rows += step.device_rows;
+    ++parts.back().last_step;
+  }
+  return parts;
+}
+
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 std::string Megabytes(uint64_t bytes) {
   if (bytes < 10'000'000) return std::to_string(bytes / 1000) + " kB";
   return std::to_string(bytes / 1'000'000) + " MB";
 }
 
+// The steps at which all but the first part begin.
+std::string Borders(const model::Cycle& cycle, const std::vector<TracePart>& parts) {
+  std::string steps;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    steps += (i == 1 ? "" : ", ") + std::to_string(cycle.steps[parts[i].first_step].index);
+  }
+  return steps;
+}
+
+struct Sizes {
+  TracePart total, largest;
+};
+Sizes SizesOf(const std::vector<TracePart>& parts) {
+  Sizes sizes;
+  for (const TracePart& part : parts) {
+    sizes.total.estimated_bytes += part.estimated_bytes;
+    sizes.total.device_rows += part.device_rows;
+    sizes.largest.estimated_bytes = std::max(sizes.largest.estimated_bytes, part.estimated_bytes);
+    sizes.largest.device_rows = std::max(sizes.largest.device_rows, part.device_rows);
+  }
+  return sizes;
+}
+
 void ChromeNotes(const model::Cycle& cycle, std::vector<model::Note>* notes) {
   const uint64_t limit = TraceLimit(cycle.session);
   const std::vector<TracePart> parts = PlanParts(cycle, limit);
-  uint64_t total = 0, largest = 0;
-  std::string steps;
-  for (const TracePart& part : parts) {
-    total += part.estimated_bytes;
-    largest = std::max(largest, part.estimated_bytes);
-    if (part.first_step == 0) continue;
-    steps += (steps.empty() ? "" : ", ") + std::to_string(cycle.steps[part.first_step].index);
-  }
+  const Sizes sizes = SizesOf(parts);
   if (parts.size() > 1) {
-    notes->push_back({"trace_split", "the Chrome trace, about " + Megabytes(total) +
-                                         " of JSON, is in " + std::to_string(parts.size()) +
-                                         " parts of at most " + Megabytes(limit) +
-                                         " (--max-trace-bytes), cut where steps " + steps +
-                                         " begin; a range across a cut is in both, marked as cut"});
+    notes->push_back(
+        {"trace_split", "the Chrome trace, about " + Megabytes(sizes.total.estimated_bytes) +
+                            " of JSON, is in " + std::to_string(parts.size()) +
+                            " parts of at most " + Megabytes(limit) +
+                            " (--max-trace-bytes), cut where steps " + Borders(cycle, parts) +
+                            " begin; a range across a cut is in both, marked as cut"});
   }
+  const uint64_t largest = sizes.largest.estimated_bytes;
   const uint64_t opened = limit == 0 ? kMaxTraceBytes : std::min(limit, kMaxTraceBytes);
   if (largest > opened) {
     notes->push_back({"trace_too_large", "a Chrome trace of about " + Megabytes(largest) +
                                              " of JSON is more than viewers open (about " +
                                              Megabytes(opened) +
                                              "); record fewer steps, or convert to perfetto"});
+  }
+}
+
+void PerfettoNotes(const model::Cycle& cycle, std::vector<model::Note>* notes) {
+  const uint64_t limit = TraceLimit(cycle.session);
+  const std::vector<TracePart> parts = PlanPerfettoParts(cycle, limit);
+  const Sizes sizes = SizesOf(parts);
+  if (parts.size() > 1) {
+    notes->push_back({"perfetto_split",
+                      "trace.pftrace, " + std::to_string(sizes.total.device_rows) +
+                          " device rows in about " + Megabytes(sizes.total.estimated_bytes) +
+                          ", is in " + std::to_string(parts.size()) +
+                          " files (trace.part1.pftrace and so on) of at most " + Megabytes(limit) +
+                          " (--max-trace-bytes) and " + std::to_string(kManyDeviceRows) +
+                          " device rows, cut where steps " + Borders(cycle, parts) +
+                          " begin; a range across a cut is in both, marked as cut"});
+  }
+  if (sizes.largest.device_rows > kManyDeviceRows) {
+    notes->push_back({"many_device_rows",
+                      std::string(parts.size() > 1 ? "a part of " : "") + "trace.pftrace holds " +
+                          std::to_string(sizes.largest.device_rows) +
+                          " device rows; a browser tab takes about " +
+                          std::to_string(kManyDeviceRows) +
+                          ": open it with `trace_processor --httpd`, or record fewer steps"});
   }
 }
 
@@ -127,25 +243,33 @@ uint64_t TraceLimit(const model::SessionInfo& session) {
 }
 
 uint64_t EstimateChromeBytes(const model::Cycle& cycle) {
-  const Estimate estimate(cycle);
-  uint64_t total = kHeadBytes;
-  for (const uint64_t bytes : estimate.steps()) total += bytes;
-  return total;
+  return PlanParts(cycle, 0).front().estimated_bytes;
 }
 
 std::vector<TracePart> PlanParts(const model::Cycle& cycle, uint64_t limit) {
-  const Estimate estimate(cycle);
-  std::vector<TracePart> parts{{0, 0, kHeadBytes}};
-  for (const uint64_t bytes : estimate.steps()) {
-    TracePart& part = parts.back();
-    const bool is_full = limit != 0 && part.estimated_bytes + bytes > limit;
-    if (is_full && part.last_step > part.first_step) {
-      parts.push_back({part.last_step, part.last_step, kHeadBytes});
-    }
-    parts.back().estimated_bytes += bytes;
-    ++parts.back().last_step;
+  return Plan(Estimate(cycle, kChromeBytes), limit == 0 ? kNoLimit : limit, kNoLimit);
+}
+
+std::vector<TracePart> PlanPerfettoParts(const model::Cycle& cycle, uint64_t limit) {
+  if (limit == 0) return Plan(Estimate(cycle, kPerfettoBytes), kNoLimit, kNoLimit);
+  return Plan(Estimate(cycle, kPerfettoBytes), limit, kManyDeviceRows);
+}
+
+WriteResult WriteParts(
+    const model::Cycle& cycle, const std::vector<TracePart>& parts,
+    const std::function<WriteResult(const model::Cycle& part, size_t number)>& write) {
+  if (parts.size() == 1) return write(cycle, 0);
+  WriteResult all{true, "", {}};
+  for (size_t i = 0; i < parts.size() && all.ok; ++i) {
+    model::Cycle part = model::SliceSteps(cycle, parts[i].first_step, parts[i].last_step);
+    part.notes.push_back({"trace_part", "part " + std::to_string(i + 1) + " of " +
+                                            std::to_string(parts.size()) + " of this cycle"});
+    WriteResult one = write(part, i);
+    all.ok = one.ok;
+    all.error = one.error;
+    all.files.insert(all.files.end(), one.files.begin(), one.files.end());
   }
-  return parts;
+  return all;
 }
 
 std::string PartFolder(const std::string& traces_dir, size_t part) {
@@ -159,15 +283,7 @@ std::vector<model::Note> SizeNotes(const model::Cycle& cycle) {
     return std::find(formats.begin(), formats.end(), format) != formats.end();
   };
   if (writes("chrome")) ChromeNotes(cycle, &notes);
-  const uint64_t rows =
-      cycle.kernels.size() + cycle.copies.size() + cycle.sets.size() + cycle.graph_launches.size();
-  if (writes("perfetto") && rows > kManyDeviceRows) {
-    notes.push_back({"many_device_rows",
-                     "trace.pftrace holds " + std::to_string(rows) +
-                         " device rows; a browser tab takes about " +
-                         std::to_string(kManyDeviceRows) +
-                         ": open it with `trace_processor --httpd`, or record fewer steps"});
-  }
+  if (writes("perfetto")) PerfettoNotes(cycle, &notes);
   return notes;
 }
 

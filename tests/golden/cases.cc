@@ -285,6 +285,50 @@ Cycle Skew() {
   return m.Finish();
 }
 
+// Stacks of launches: shared by two calls, with an inlined function, without a name, without a
+// file, with text that separates frames elsewhere, longer than a row of text holds; one that nobody
+// uses.
+Cycle Stacks() {
+  CycleMaker m;
+  m.AddDevice(0);
+  const uint32_t thread = m.Thread(4242, "python"), lane = m.Lane(0, 1, 7), shape = m.Shape("k");
+  m.Step(0, 1000, 90'000, thread);
+  const std::string build_id = "00ff1122334455667788990a0b0c0d0e0f1020";
+  const auto frame = [&](std::string_view name, std::string_view module, uint64_t address,
+                         std::string_view source = "", uint32_t line = 0) {
+    model::Frame f;
+    f.name = m.Text(name), f.module = m.Text(module), f.source = m.Text(source);
+    f.address = address, f.line = line;
+    // Another one for each file: readers take files of one build id for the same.
+    if (!module.empty()) f.build_id = build_id + std::to_string(module.size());
+    return f;
+  };
+  const model::Frame launch = frame("nn::launch(float const*, std::map<int, long>)",
+                                    "/opt/lib/libmodel.so", 0x1f40, "/src/nn/launch.cc", 41);
+  const model::Frame inlined = frame("nn::(anonymous namespace)::step(int)::{lambda(int)#1}",
+                                     "/opt/lib/libmodel.so", 0x1f40, "/src/nn/train.cc", 77);
+  const model::Frame main = frame("main", "/opt/train", 0x1100);
+  m.cycle.stacks.push_back({launch, inlined, frame("", "/opt/lib/libstripped.so", 0x22ee), main});
+  m.cycle.stacks.push_back({frame("a;b\"c\\\n\xff", "/opt/li\"b;.so", 7, "/s;r\"c/\x01.cc", 9),
+                            main, frame("(frames missing)", "", 0)});
+  m.cycle.stacks.push_back({frame("unused", "/opt/unused", 1)});
+  std::vector<model::Frame> deep;
+  for (uint32_t i = 0; i < 64; ++i) {
+    deep.push_back(frame("deep<" + std::string(100, 'T') + ">::call_" + std::to_string(i),
+                         "/opt/train", 0x2000 + i, "/src/deep.cc", i + 1));
+  }
+  m.cycle.stacks.push_back(deep);
+  const std::array<int32_t, 5> stack_of = {0, 0, 1, model::kNoIndex, 3};
+  for (uint32_t i = 0; i < stack_of.size(); ++i) {
+    const int64_t t = 2000 + i * 1000;
+    const int32_t call =
+        m.Call("cudaLaunchKernel_v7000", CallClass::kLaunch, thread, t, t + 500, 10 + i);
+    m.cycle.calls.back().stack = stack_of[i];
+    m.Kernel(shape, lane, t + 10'000, t + 10'900, call);
+  }
+  return m.Finish();
+}
+
 const std::vector<std::pair<std::string_view, Cycle (*)()>> kCases = {
     {"train", Train},
     {"hostile", Hostile},
@@ -298,6 +342,7 @@ const std::vector<std::pair<std::string_view, Cycle (*)()>> kCases = {
     {"own_step_text", OwnStepText},
     {"no_launch", NoLaunch},
     {"skew", Skew},
+    {"stacks", Stacks},
 };
 
 }  // namespace

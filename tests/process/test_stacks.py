@@ -1,14 +1,22 @@
 """--stacks native: the places launches come from, by name, in every file that carries them."""
 import glob
+import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 import harness
+import pprof_program
 import read_pprof
+import stack_rows
 from cupti_case import CuptiTest, notes
 from harness import app, eventually
+
+sys.path.insert(0, os.path.join(harness.SOURCE, 'tests', 'golden', 'formats'))
+import perfetto_reader  # noqa: E402
 
 PYTHON = os.environ.get('STEPAGENT_TEST_PYTHON', os.path.join(harness.BUILD, 'venv', 'bin', 'python'))
 SCHEDULE = 'wait=1,warmup=1,active=2,repeat=1'
@@ -173,10 +181,35 @@ class Stacks(CuptiTest):
         self.assertGreater(leaf.line, 0)
         self.assertTrue(leaf.module.endswith('/call_chain_with_frame_pointers'), leaf)
         self.assertRegex(leaf.build_id, '^[0-9a-f]{40}$')
-        if shutil.which('go'):
-            top = subprocess.run(['go', 'tool', 'pprof', '-raw', path], capture_output=True,
-                                 text=True, check=True).stdout
-            self.assertIn('chain_leaf', top)
+        self.assertTrue(leaf.source.endswith('/call_chain.cc'), leaf)
+        program = pprof_program.command(harness.BUILD)
+        if program is not None:
+            raw = subprocess.run([*program, '-raw', path], capture_output=True, text=True,
+                                 check=True).stdout
+            self.assertIn(f'chain_leaf {leaf.source}:{leaf.line}', raw)
+
+    def test_traces_carry_them(self):
+        """Chrome's, Perfetto's and SQLite's traces: each launch with its stack, and still readable."""
+        cycle = self.chain('with_frame_pointers', formats='chrome,perfetto,sqlite')
+        found = {
+            'chrome': [[re.sub(r'^[^:()]+\(\d+\): ', '', frame) for frame in
+                        row['args']['Call stack'].split(';')] for row in cycle.rows('cuda_driver')
+                       if 'Call stack' in row['args']],
+            'perfetto': [[frame[0] for frame in stack] for stack in stack_rows.perfetto(
+                perfetto_reader.Trace(shutil.which('protoc'),
+                                      os.path.join(cycle.folder, 'trace.pftrace'))).values()],
+            'sqlite': [[frame[0] for frame in stack]
+                       for stack in stack_rows.sqlite(cycle.folder).values()]}
+        self.assertEqual(len(found['chrome']), 2)
+        self.assertEqual(found['perfetto'], found['chrome'])
+        self.assertEqual(found['sqlite'], found['chrome'])
+        for stack in found['chrome']:
+            self.assertTrue(follows(stack[::-1], ['main'] + CHAIN), stack)
+        trace, = [f['name'] for f in cycle.manifest['files'] if f['format'] == 'chrome']
+        report = self.control('report', os.path.join(cycle.run_folder, trace), '--json')
+        read, = json.loads(report.stdout)['cycles']
+        self.assertEqual([k['count'] for k in read['kernels']],
+                         [k['count'] for k in cycle.summary['kernels']])
 
     def test_convert_names_them_too(self):
         cycle = self.chain('without_frame_pointers')

@@ -4,11 +4,15 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import harness
 from harness import AgentTest, app
+
+sys.path.insert(0, os.path.join(harness.SOURCE, 'tests', 'golden', 'formats'))
+import perfetto_reader  # noqa: E402
 
 CHECK = os.path.join(harness.SOURCE, 'tests', 'support', 'check_chrome.py')
 
@@ -55,6 +59,30 @@ class TraceParts(AgentTest):
 
     def test_no_limit_is_one_file(self):
         self.assertEqual(len(self.parts(self.record('0')[0])), 1)
+
+    def test_perfetto_is_cut_too(self):
+        """Files beside each other; every one is whole by itself, and together they are the cycle."""
+        cycle = self.record('6k', formats='perfetto')[0]
+        parts = [f for f in cycle.manifest['files'] if f['format'] == 'perfetto']
+        self.assertGreater(len(parts), 1)
+        self.assertIn('perfetto_split', [n['code'] for n in cycle.manifest['notes']])
+        self.assertEqual([os.path.basename(p['name']) for p in parts], ['trace.pftrace'] + [
+            'trace.part%d.pftrace' % n for n in range(1, len(parts))])
+        steps, kernels = [], 0
+        for part in parts:
+            path = os.path.join(cycle.run_folder, part['name'])
+            self.assertEqual(digest(path), part['sha256'])
+            trace = perfetto_reader.Trace(shutil.which('protoc'), path)
+            steps += [int(s['step']) for s in trace.slices if s['name'].startswith('ProfilerStep#')]
+            kernels += sum(stage['stage'] == 'Kernel' for stage in trace.stages)
+        self.assertEqual(steps, cycle.steps)
+        self.assertEqual(kernels, cycle.manifest['balance']['kernel']['written'])
+        out = os.path.join(self.scratch, 'x.pftrace')
+        result = self.control('convert', cycle.folder, '--to', 'perfetto', '-o', out)
+        made = [out] + [out.replace('.pftrace', '.part%d.pftrace' % n)
+                        for n in range(1, len(parts))]
+        self.assertEqual(result.stdout.split(), made)
+        self.assertEqual([digest(p) for p in made], [p['sha256'] for p in parts])
 
     def test_convert_writes_the_same_bytes(self):
         found = self.record('60k', cycles=2, formats='chrome,perfetto,sqlite,folded,pprof')

@@ -66,6 +66,24 @@ Sums SumsOf(const Cycle& cycle) {
   return sums;
 }
 
+// The stack of each launch by the number of its row: frames, leaf first, as they are in the cycle.
+nlohmann::ordered_json StacksOf(const Cycle& cycle) {
+  nlohmann::ordered_json stacks = nlohmann::ordered_json::object();
+  const auto text = [&](stepagent::model::StringId id) {
+    return stepagent::writers::ValidUtf8(cycle.Text(id));
+  };
+  for (const auto& call : cycle.calls) {
+    if (call.stack < 0) continue;
+    nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+    for (const auto& f : cycle.stacks.at(static_cast<size_t>(call.stack))) {
+      frames.push_back(
+          {text(f.name), text(f.source), f.line, text(f.module), f.build_id, f.address});
+    }
+    stacks[std::to_string(call.flow_id)] = std::move(frames);
+  }
+  return stacks;
+}
+
 bool WriteModel(const std::string& dir, const Cycle& cycle) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const auto& [key, value] : SumsOf(cycle)) {
@@ -74,6 +92,7 @@ bool WriteModel(const std::string& dir, const Cycle& cycle) {
   }
   nlohmann::ordered_json out = {{"pid", cycle.session.pid},
                                 {"base_unix_ns", cycle.session.base_unix_ns},
+                                {"stacks", StacksOf(cycle)},
                                 {"sums", std::move(rows)}};
   std::ofstream file(dir + "/model.json");
   file << out.dump(1);

@@ -106,6 +106,8 @@ class Trace:
         item = {'begin': at, 'category': self.name('event_categories', one(event, 'category_iids')),
                 'name': self.name('event_names', one(event, 'name_iid')), 'track': track,
                 'work': correlation.get('render_stage_submission_event_ids', [])}
+        if 'callstack_iid' in event:
+            item['stack'] = self.stack(one(event, 'callstack_iid'))
         for annotation in event.get('debug_annotations', []):
             item[self.name('debug_annotation_names', one(annotation, 'name_iid'))] = one(
                 annotation, 'uint_value')
@@ -113,6 +115,24 @@ class Trace:
             return self.instants.append(item)
         assert kind == '1'
         return self.open.setdefault(track, []).append(item)
+
+    def stack(self, iid):
+        """Frames, outermost first: function, source, line, module, build id, address."""
+        frames = []
+        for frame_id in self.interned['callstacks'][iid]['frame_ids']:
+            frame = self.interned['frames'][frame_id]
+            mapping = self.interned['mappings'][one(frame, 'mapping_id')]
+
+            def bytes_of(space, message, key):
+                iid = one(message, key)
+                return '' if iid is None else one(self.interned[space][iid], 'str')
+            build_id = bytes_of('build_ids', mapping, 'build_id').encode('utf-8', 'surrogateescape')
+            frames.append([bytes_of('function_names', frame, 'function_name_id'),
+                           bytes_of('source_paths', frame, 'source_path_iid'),
+                           int(one(frame, 'line_number', 0)),
+                           bytes_of('mapping_paths', mapping, 'path_string_ids'), build_id.hex(),
+                           int(one(frame, 'rel_pc', 0))])
+        return frames
 
     def stage(self, at, event):
         launch = one(event, 'launch')

@@ -17,6 +17,7 @@ namespace stepagent::symbols {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 // Where the sample called back from: in Hidden, in what was inlined there.
@@ -79,6 +80,7 @@ TEST(Symbolize, InlinedFunctionsAreFrames) {
   EXPECT_EQ(stack[1].line, 13U);
   for (const model::Frame& frame : stack) {
     EXPECT_EQ(frame.address, stack[0].address);
+    EXPECT_THAT(std::string(cycle.Text(frame.source)), EndsWith("symbols_sample.cc"));
   }
   EXPECT_TRUE(cycle.notes.empty());
 }
@@ -88,6 +90,7 @@ TEST(Symbolize, TheSymbolTableWhereThereIsNoDebugInformation) {
   Symbolize(&cycle);
   EXPECT_THAT(Names(cycle), ElementsAre("sample::Hidden(void (*)())"));
   EXPECT_EQ(cycle.stacks[0][0].line, 0U);
+  EXPECT_EQ(cycle.stacks[0][0].source, 0U);
 }
 
 // A hidden function of a stripped library is not given the name of an exported one nearby.
@@ -150,6 +153,11 @@ TEST(Symbolize, RedactionHoldsHereToo) {
   names.session.redact = {"names"};
   Symbolize(&names);
   EXPECT_THAT(Names(names), ElementsAre(""));
+  model::Cycle paths = CycleOf(sample);
+  paths.session.redact = {"paths"};
+  Symbolize(&paths);
+  EXPECT_EQ(Names(paths).size(), 2U);
+  for (const model::Frame& frame : paths.stacks[0]) EXPECT_EQ(frame.source, 0U);
 }
 
 TEST(Symbolize, TheSameInputGivesTheSameNames) {

@@ -1,12 +1,15 @@
 // Where a trace is cut, and that nothing is lost or doubled by it.
 #include "collector/writers/trace_parts.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "collector/model/cycle_slice.h"
 #include "collector/writers/chrome.h"
+#include "collector/writers/perfetto.h"
 #include "tests/golden/cycles.h"
 #include "tests/unit/collector_writers/support.h"
 
@@ -177,6 +180,7 @@ TEST(TraceParts, TheSameCycleGivesTheSameParts) {
 
 TEST(TraceParts, NotesSayItBeforeAViewerChokes) {
   model::Cycle cycle = Many(20);
+  cycle.session.formats = {"chrome"};
   cycle.session.settings["max-trace-bytes"] = std::to_string(EstimateChromeBytes(cycle) / 3);
   std::vector<model::Note> notes = SizeNotes(cycle);
   ASSERT_EQ(notes.size(), 1U);
@@ -185,8 +189,90 @@ TEST(TraceParts, NotesSayItBeforeAViewerChokes) {
   notes = SizeNotes(cycle);
   ASSERT_EQ(notes.size(), 2U);
   EXPECT_EQ(notes[1].code, "trace_too_large");
+  cycle.session.formats = {"perfetto"};
+  notes = SizeNotes(cycle);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].code, "perfetto_split");
+  EXPECT_THAT(notes[0].text, ::testing::HasSubstr("in 20 files (trace.part1.pftrace and so on)"));
+  EXPECT_THAT(notes[0].text, ::testing::HasSubstr("cut where steps 1, 2, 3,"));
   cycle.session.formats = {"sqlite"};
   EXPECT_TRUE(SizeNotes(cycle).empty());
+}
+
+// The stack of a launch is text in each row of Chrome's: it counts.
+TEST(TraceParts, StacksCount) {
+  model::Cycle cycle = Many(5);
+  const uint64_t without = EstimateChromeBytes(cycle);
+  model::Frame frame;
+  cycle.strings.push_back(std::string(1000, 'f'));
+  frame.name = static_cast<model::StringId>(cycle.strings.size() - 1);
+  cycle.stacks.push_back({frame});
+  for (model::Call& call : cycle.calls) call.stack = 0;
+  EXPECT_GE(EstimateChromeBytes(cycle), without + 1000 * cycle.calls.size());
+  const double ratio =
+      static_cast<double>(EstimateChromeBytes(cycle)) / static_cast<double>(ChromeBytes(cycle));
+  EXPECT_GT(ratio, 1.0);
+  EXPECT_LT(ratio, 1.5);
+}
+
+std::vector<WrittenFile> PerfettoFiles(const Folder& folder, model::Cycle cycle, uint64_t limit) {
+  cycle.session.settings["max-trace-bytes"] = std::to_string(limit);
+  const WriteResult result =
+      PerfettoWriter().Write(cycle, {folder.path(), folder.path(), "s.0", {}});
+  EXPECT_TRUE(result.ok) << result.error;
+  return result.files;
+}
+
+TEST(PerfettoParts, TheEstimateIsNearAndRatherAbove) {
+  for (const int steps : {5, 50}) {
+    const Folder folder;
+    const model::Cycle cycle = Many(steps);
+    const std::vector<WrittenFile> files = PerfettoFiles(folder, cycle, 0);
+    ASSERT_EQ(files.size(), 1U);
+    const double ratio = static_cast<double>(PlanPerfettoParts(cycle, 0).front().estimated_bytes) /
+                         static_cast<double>(files[0].bytes);
+    EXPECT_GT(ratio, 1.0) << steps;
+    EXPECT_LT(ratio, 1.8) << steps;
+  }
+}
+
+TEST(PerfettoParts, WholeStepsInFilesOfTheirOwn) {
+  const Folder folder;
+  const model::Cycle cycle = Many(20);
+  const uint64_t limit = PlanPerfettoParts(cycle, 0).front().estimated_bytes / 2;
+  const std::vector<TracePart> parts = PlanPerfettoParts(cycle, limit);
+  const std::vector<WrittenFile> files = PerfettoFiles(folder, cycle, limit);
+  ASSERT_GE(files.size(), 3U);
+  ASSERT_EQ(files.size(), parts.size());
+  uint64_t rows = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string name =
+        i == 0 ? "trace.pftrace" : "trace.part" + std::to_string(i) + ".pftrace";
+    EXPECT_EQ(files[i].path, folder / name);
+    EXPECT_LE(files[i].bytes, limit);
+    EXPECT_EQ(std::filesystem::file_size(files[i].path), files[i].bytes);
+    EXPECT_EQ(parts[i].first_step, i == 0 ? 0 : parts[i - 1].last_step);
+    rows += parts[i].device_rows;
+  }
+  EXPECT_EQ(parts.back().last_step, cycle.steps.size());
+  EXPECT_EQ(rows, cycle.kernels.size() + cycle.copies.size());
+}
+
+// A browser tab's limit is a number of rows, long before it is one of bytes.
+TEST(PerfettoParts, ViewersLimitRows) {
+  model::Cycle cycle = Many(3);
+  const std::vector<model::Kernel> some = cycle.kernels;
+  while (cycle.kernels.size() < kManyDeviceRows + some.size()) {
+    cycle.kernels.insert(cycle.kernels.end(), some.begin(), some.end());
+  }
+  std::vector<TracePart> parts = PlanPerfettoParts(cycle, kMaxTraceBytes);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_LE(parts[0].device_rows, kManyDeviceRows);
+  EXPECT_EQ(PlanPerfettoParts(cycle, 0).size(), 1U);
+  cycle.session.formats = {"perfetto"};
+  EXPECT_EQ(SizeNotes(cycle).at(0).code, "perfetto_split");
+  cycle.session.settings["max-trace-bytes"] = "0";
+  EXPECT_EQ(SizeNotes(cycle).at(0).code, "many_device_rows");
 }
 
 }  // namespace
