@@ -269,6 +269,10 @@ constexpr VariableSpec kOtherVariables[] = {
      "the CUPTI library to use, or a folder that holds one, before any that is found "
      "(docs/cupti.md "
      "has the order)"},
+    {"STEPAGENT_COLLECTOR_MEMORY", "",
+     "the most memory a collector may take, at least 64MiB (`0` is no bound), as stepcollector's "
+     "`--memory`; of a run's own collector `256MiB` if unset. A cycle that needs more is written "
+     "when its session is read"},
     {kRunVariable, "",
      "id of the run and name of its folder, one for a whole process tree; `run` makes one and "
      "keeps "

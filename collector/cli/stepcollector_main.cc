@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -30,9 +31,16 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kNice = 10;
+constexpr int kMappedBytes = 256 * 1024;
+constexpr int kArenas = 2;
+constexpr const char* kMemoryVariable = "STEPAGENT_COLLECTOR_MEMORY";
+// Of a run's own collector, which stands beside the application.
+constexpr const char* kDaemonMemory = "256MiB";
+constexpr uint64_t kLeastMemory = uint64_t{64} << 20;
 
 struct Options {
-  std::string socket, out, idle_exit, log = "info", daemon_of, metrics;
+  std::string socket, out, idle_exit, log = "info", daemon_of, metrics, memory;
+  std::shared_ptr<ingest::MemoryBudget> budget;  // null: no bound
   std::optional<int64_t> idle_exit_ns;
   int metrics_socket = -1;
 };
@@ -52,6 +60,24 @@ void StepAside() {
   if (chdir("/") != 0) std::perror("stepcollector: chdir");
 }
 
+// False: not a size, or less than the program itself needs. A run's own collector serves
+// nevertheless.
+bool TakeMemory(Options* options) {
+  const bool is_daemon = !options->daemon_of.empty();
+  auto bytes = proto::ParseCount(options->memory.empty() ? "0" : options->memory);
+  if (!bytes || (*bytes != 0 && *bytes < kLeastMemory)) {
+    std::fprintf(stderr,
+                 "stepcollector: --memory (%s): '%s': allowed: 64MiB or more (256MiB, 1GiB); 0 is "
+                 "no bound\n",
+                 kMemoryVariable, options->memory.c_str());
+    if (!is_daemon) return false;
+    options->memory.clear();
+  }
+  if (is_daemon && options->memory.empty()) bytes = proto::ParseCount(kDaemonMemory);
+  if (*bytes != 0) options->budget = std::make_shared<ingest::MemoryBudget>(*bytes);
+  return true;
+}
+
 // 0, or the exit status.
 int ParseOptions(int argc, char** argv, Options* options) {
   CLI::App app("Receives what agents of stepagent send and writes traces, manifests and summaries.",
@@ -66,6 +92,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
       "--metrics", options->metrics,
       "Answer /metrics for Prometheus there: PORT or 127.0.0.1:PORT, [::1]:PORT, or the path "
       "of a Unix socket");
+  app.add_option("--memory", options->memory,
+                 "The most memory it may take (256MiB, 1GiB); a cycle that needs more is written "
+                 "when its session is read. 0: no bound, as without it")
+      ->envname(kMemoryVariable);
   app.add_option("--daemon-of", options->daemon_of, "Run this collector was started for")
       ->group("");
   app.set_version_flag("--version", "stepcollector " + proto::VersionText(STEPAGENT_VERSION));
@@ -78,6 +108,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
     std::fprintf(stderr, "stepcollector: --out: '': empty; allowed: a folder\n");
     return kUsage;
   }
+  if (!TakeMemory(options)) return kUsage;
   if (options->idle_exit.empty()) return 0;
   const auto idle = proto::ParseDuration(options->idle_exit);
   if (!idle) {
@@ -99,8 +130,10 @@ std::string Absolute(const std::string& path) {
 
 // Sessions that an earlier collector in this folder could not finish. Those whose process still
 // lives come back by themselves.
-void RecoverEarlier(const std::string& out, const std::shared_ptr<spdlog::logger>& log) {
-  const spool::RecoverReport report = spool::RecoverAll(out, spool::Living::kLeaveAlone);
+void RecoverEarlier(const std::string& out, const std::shared_ptr<ingest::MemoryBudget>& memory,
+                    const std::shared_ptr<spdlog::logger>& log) {
+  const spool::RecoverReport report =
+      spool::RecoverAll(out, spool::Living::kLeaveAlone, {}, memory);
   for (const std::string& problem : report.problems) log->warn("recovery: {}", problem);
   if (report.cycles_written > 0) {
     log->info("recovery: {} cycles of interrupted sessions written", report.cycles_written);
@@ -151,12 +184,13 @@ int Serve(const Options& options, ingest::Listener* listener, cli::CollectorLog*
   config.honours_agents_out = is_daemon;
   config.idle_exit_ns = options.idle_exit_ns;
   config.metrics_socket = options.metrics_socket;
+  config.memory = options.budget;
   config.version = proto::VersionText(STEPAGENT_VERSION);
   config.log = log->logger();
   config.on_run = [log](const std::string& run_path) { log->SetRunFolder(run_path); };
   std::thread recovery;
   if (spool::IsRealFolder(options.out)) {
-    recovery = std::thread([&] { RecoverEarlier(options.out, log->logger()); });
+    recovery = std::thread([&] { RecoverEarlier(options.out, options.budget, log->logger()); });
   }
   int status = 0;
   {
@@ -191,6 +225,11 @@ int Main(int argc, char** argv) {
   if (!log.Open(options.log, is_daemon)) return kUsage;
   // Bytes that are no message are refused and counted; libprotobuf need not print about them.
   google::protobuf::SetLogHandler(nullptr);
+  if (options.budget != nullptr) {
+    // What is large goes back to the system when it is freed, whatever was freed before.
+    mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+    mallopt(M_ARENA_MAX, kArenas);
+  }
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an errno like any other
   if (!options.metrics.empty()) {

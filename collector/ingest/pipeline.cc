@@ -161,6 +161,8 @@ bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
   NoteBegun(batch);
   TellFigures(batch);
   Dispatch(builder_->TakeClosed());
+  TellLetGo();
+  KeepWithinMemory();
   return true;
 }
 
@@ -209,6 +211,7 @@ void SessionPipeline::Finish(const std::string& why, std::function<void()> done)
     if (cycle.ended == "killed" && !why.empty() && !knows_end_) cycle.reason = why;
   }
   Dispatch(std::move(rest));
+  TellLetGo();
   Post([self = shared_from_this(), done = std::move(done)] {
     {
       const std::lock_guard lock(self->mutex_);
@@ -216,6 +219,7 @@ void SessionPipeline::Finish(const std::string& why, std::function<void()> done)
     }
     self->SaveState();
     self->raw_.Close();
+    if (self->hooks_.memory) self->hooks_.memory->Forget(self.get());
     if (done) done();
   });
 }
@@ -237,6 +241,7 @@ void SessionPipeline::Dispatch(std::vector<model::Cycle> cycles) {
       ++pending_cycles_;
       EntryOf(cycle.index).state = "writing";
     }
+    AddPending(static_cast<int64_t>(NeedOf(cycle)));
     auto shared = std::make_shared<model::Cycle>(std::move(cycle));
     Post([self = shared_from_this(), shared] { self->WriteOne(std::move(*shared)); });
   }
@@ -268,11 +273,13 @@ void SessionPipeline::WriteOne(model::Cycle cycle) {
     cycle.session.rank_source = state_.session.rank_source;
     if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
   }
+  const auto need = static_cast<int64_t>(NeedOf(cycle));
   AddWriteNotes(place.with_pid, raw_cut_bytes_, &cycle);
   symbols::Symbolize(&cycle);
   RemoveLeftovers(cycle, place);
   const CycleOutput output = hooks_.write_cycle(cycle, place);
   Record(cycle, output);
+  AddPending(-need);
   SaveState();
   v1::Written written;
   written.set_cycle(cycle.index);

@@ -21,6 +21,7 @@
 #include "collector/ingest/cycle_output.h"
 #include "collector/ingest/disk_guard.h"
 #include "collector/ingest/loss_counts.h"
+#include "collector/ingest/memory_budget.h"
 #include "collector/ingest/run_table.h"
 #include "collector/model/builder.h"
 #include "collector/spool/raw_file.h"
@@ -41,6 +42,7 @@ struct PipelineHooks {
   // What a batch or a Goodbye adds to the losses its agent tells; how a cycle went for its agent.
   std::function<void(const LossCounts&)> on_losses;
   std::function<void(const v1::CycleReport&)> on_report;
+  std::shared_ptr<MemoryBudget> memory;  // null: no bound
 };
 
 class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
@@ -99,6 +101,8 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   void TakeHello(const v1::Hello& hello);
   void NoteBegun(const v1::Batch& batch);
   void TellFigures(const v1::Batch& batch);
+  void KeepWithinMemory();
+  void TellLetGo();
   void TellLosses(const v1::LossReport& report);
   void Throttle(const std::string& reason);
   void Problem(const std::string& line);
@@ -106,6 +110,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   void Dispatch(std::vector<model::Cycle> cycles);
   void WriteOne(model::Cycle cycle);
   void Record(const model::Cycle& cycle, const CycleOutput& output);
+  void AddPending(int64_t bytes);
   void SaveState();
   spool::CycleEntry& EntryOf(uint32_t cycle);
   void Post(std::function<void()> job);
@@ -133,6 +138,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   bool with_pid_ = false, rank_is_final_ = false, had_write_error_ = false;
   spool::SessionState state_;
   size_t pending_cycles_ = 0;
+  uint64_t pending_bytes_ = 0;  // what their records need
 };
 
 }  // namespace stepagent::ingest

@@ -62,6 +62,8 @@ std::string SessionPipeline::Replay(bool* is_live) {
       builder_->Add(head, std::move(frame.payload));
       losses_.Raise(head.fields.losses());  // an earlier collector counted them
       Dispatch(builder_->TakeClosed());
+      TellLetGo();
+      KeepWithinMemory();
     } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
       v1::Goodbye goodbye;
       if (goodbye.ParseFromString(frame.payload)) builder_->Add(goodbye), said_goodbye_ = true;

@@ -60,6 +60,7 @@ Server::Impl::Impl(ServerConfig c)
     metrics_server = std::make_unique<MetricsServer>(
         &io, config.metrics_socket, [this] { return metrics.Render(WhatIsNow()); });
   }
+  if (config.memory != nullptr) most_queued_bytes = config.memory->QueueBytes();
   if (config.max_connections == 0) config.max_connections = RaiseDescriptorLimit();
   acceptor.assign(asio::local::stream_protocol(), config.listen_socket);
   spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -69,8 +70,8 @@ Server::Impl::Impl(ServerConfig c)
 Metrics::Now Server::Impl::WhatIsNow() const {
   Metrics::Now now;
   now.attached = connections.size();
+  now.queued_bytes = queued_bytes;
   for (const auto& [id, session] : sessions) {
-    now.queued_bytes += session->queued_bytes;
     if (session->state != LiveSession::State::kOpening && session->pipeline)
       now.sessions.push_back(session->pipeline->live());
   }

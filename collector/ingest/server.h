@@ -27,7 +27,8 @@ struct ServerConfig {
   int64_t return_timeout_ns = 60'000'000'000;  // a living agent in the middle of a cycle
   int metrics_socket = -1;                     // of MetricsServer::Listen; -1: no metrics
   std::string version;
-  size_t max_connections = 0;  // 0: as the descriptor limit allows
+  std::shared_ptr<MemoryBudget> memory;  // null: no bound
+  size_t max_connections = 0;            // 0: as the descriptor limit allows
   std::shared_ptr<spdlog::logger> log;
   // Replaceable in tests.
   decltype(PipelineHooks::write_cycle) write_cycle = WriteCycle;

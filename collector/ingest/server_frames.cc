@@ -279,6 +279,7 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
     hooks.on_report = [this](const v1::CycleReport& report) { metrics.AddReport(report); };
   }
   hooks.disk = config.disk;
+  hooks.memory = config.memory;
   return hooks;
 }
 
@@ -290,14 +291,23 @@ CycleOutput Server::Impl::WriteAndCount(const model::Cycle& cycle, const CyclePl
 }
 
 bool Server::Impl::HasRoom(const LiveSession& session) const {
-  return session.queued_bytes < kMaxQueuedBytes &&
+  return session.queued_bytes < kMaxQueuedBytes && queued_bytes < most_queued_bytes &&
          session.pipeline->pending_cycles() < kMaxPendingCycles;
+}
+
+// Sessions that wait for what others have queued.
+void Server::Impl::ResumeAll() {
+  for (const auto& [id, session] : sessions) {
+    const Connection connection = session->WelcomedConnection();
+    if (connection && session->pipeline && HasRoom(*session)) connection->Resume();
+  }
 }
 
 bool Server::Impl::Hand(const Session& session, spool::RawFrame frame) {
   const uint64_t bytes = frame.payload.size();
   const auto type = static_cast<proto::FrameType>(frame.header.type);
   session->queued_bytes += bytes;
+  queued_bytes += bytes;
   uint64_t damaged = 0;
   if (const Connection connection = session->connection.lock()) {
     damaged = connection->TakeDamaged();
@@ -314,6 +324,9 @@ bool Server::Impl::Hand(const Session& session, spool::RawFrame frame) {
 
 void Server::Impl::OnHanded(const Session& session, uint64_t bytes, proto::FrameType type) {
   session->queued_bytes -= bytes;
+  const bool was_full = queued_bytes >= most_queued_bytes;
+  queued_bytes -= bytes;
+  if (was_full && queued_bytes < most_queued_bytes) ResumeAll();
   if (type == proto::FrameType::kGoodbye && session->pipeline->said_goodbye()) {
     FinishSession(session, {});
     return;

@@ -53,6 +53,7 @@ struct Server::Impl {
   bool Hand(const Session& session, spool::RawFrame frame);
   void OnHanded(const Session& session, uint64_t bytes, proto::FrameType type);
   [[nodiscard]] Metrics::Now WhatIsNow() const;
+  void ResumeAll();
   [[nodiscard]] bool HasRoom(const LiveSession& session) const;
   PipelineHooks HooksFor(const Session& session);
   [[nodiscard]] CycleOutput WriteAndCount(const model::Cycle& cycle, const CyclePlace& place);
@@ -75,8 +76,9 @@ struct Server::Impl {
   std::set<Connection> connections;
   std::map<std::string, Session> sessions;
   RunTable runs;
-  std::map<std::string, std::string> run_folders;  // by the run's id
-  std::deque<v1::TargetEnded> ended;               // the last ones, oldest first
+  uint64_t queued_bytes = 0, most_queued_bytes = UINT64_MAX;  // of all sessions
+  std::map<std::string, std::string> run_folders;             // by the run's id
+  std::deque<v1::TargetEnded> ended;                          // the last ones, oldest first
   int64_t idle_since_ns = 0;
   bool is_stopping = false, had_write_error = false;
 };

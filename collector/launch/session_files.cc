@@ -31,6 +31,7 @@ CycleEntry ReadCycle(const json& object, const std::string& run_folder) {
   cycle.index = static_cast<uint64_t>(Number(object, "index", 0));
   cycle.state = TextMember(object, "state");
   cycle.ended = TextMember(object, "ended");
+  cycle.error = TextMember(object, "error");
   for (const json& file : Member(object, "files")) {
     const std::string name = file.is_string()   ? file.get<std::string>()
                              : file.is_object() ? TextMember(file, "name")
@@ -67,6 +68,12 @@ bool SessionEntry::IsSettled() const {
   if (state == "closed") return true;
   return !cycles.empty() && std::all_of(cycles.begin(), cycles.end(),
                                         [](const CycleEntry& c) { return c.IsWritten(); });
+}
+
+bool SessionEntry::HasDeferred() const {
+  return state == "closed" && std::any_of(cycles.begin(), cycles.end(), [](const CycleEntry& c) {
+           return c.state == "deferred";
+         });
 }
 
 // A collector that writes a session holds a lock on its raw file.

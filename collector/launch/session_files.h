@@ -16,7 +16,7 @@ namespace stepagent::launch {
 
 struct CycleEntry {
   uint64_t index = 0;
-  std::string state, ended;
+  std::string state, ended, error;
   std::vector<std::string> files;  // absolute
   [[nodiscard]] bool IsWritten() const;
 };
@@ -28,6 +28,8 @@ struct SessionEntry {
   std::vector<CycleEntry> cycles;
   // Closed, or with cycles all of which are written.
   [[nodiscard]] bool IsSettled() const;
+  // Closed, with cycles that the collector left to whoever reads the session.
+  [[nodiscard]] bool HasDeferred() const;
   // A running collector writes it.
   [[nodiscard]] bool IsHeld() const;
   // Its process runs on this host.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 #include "collector/spool/recover.h"
 
@@ -33,11 +34,13 @@ bool Connects(const proto::SocketAddress& address) {
 struct Round {
   bool is_settled = true;            // nothing to wait for
   std::vector<std::string> orphans;  // sessions that nobody writes and nobody feeds
+  std::vector<std::string> deferred;  // closed, with cycles that are left to us
 };
 
 Round Judge(const WaitRules& rules, const std::vector<SessionEntry>& sessions) {
   Round round;
   for (const SessionEntry& session : sessions) {
+    if (session.HasDeferred()) round.deferred.push_back(session.folder);
     if (session.state == "closed") continue;
     const bool is_alive = session.IsAlive();
     if (is_alive && (rules.leaves_living || session.IsSettled())) continue;
@@ -45,6 +48,18 @@ Round Judge(const WaitRules& rules, const std::vector<SessionEntry>& sessions) {
     if (!is_alive && !session.IsHeld()) round.orphans.push_back(session.folder);
   }
   return round;
+}
+
+// Each once. False: there was none.
+bool WriteDeferred(const std::vector<std::string>& folders, std::set<std::string>* done) {
+  bool has_written = false;
+  for (const std::string& folder : folders) {
+    if (!done->insert(folder).second) continue;
+    spool::RecoverReport report;
+    spool::RecoverSession(folder, spool::Living::kLeaveAlone, &report);
+    has_written = true;
+  }
+  return has_written;
 }
 
 }  // namespace
@@ -72,6 +87,7 @@ WaitResult WaitForSessions(const WaitRules& rules) {
   const auto begin = Clock::now();
   auto cared_for = begin;  // when every open session had someone to write it
   bool was_recovered = false;
+  std::set<std::string> written_late;
   for (;;) {
     WaitResult result{WaitEnd::kWritten, ReadSessions(rules.paths)};
     const auto now = Clock::now();
@@ -80,6 +96,7 @@ WaitResult WaitForSessions(const WaitRules& rules) {
         result.sessions.empty() &&
         (rules.needs_a_session || (!rules.collector_run.empty() && now - begin < kNoSessionAfter &&
                                    IsCollectorThere(rules.dirs, rules.collector_run)));
+    if (WriteDeferred(round.deferred, &written_late)) continue;
     if (round.is_settled && !waits_for_first) return result;
     if (round.orphans.empty()) cared_for = now;
     if (rules.on_round) rules.on_round(result.sessions);

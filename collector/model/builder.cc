@@ -55,7 +55,8 @@ void CycleBuilder::Add(const BatchHead& head, std::string payload) {
       std::max(s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
   s.Surroundings(batch);
   // Steps refer to threads, too. A batch of neither, as an idle session sends, leaves nothing.
-  if (head.has_sections || batch.has_threads()) s.Hold(head, std::move(payload));
+  if (!s.is_skimming && (head.has_sections || batch.has_threads()))
+    s.Hold(head, std::move(payload));
   s.saw_device_work = s.saw_device_work || head.has_work;
   s.Steps(batch.steps());
   if (batch.has_losses()) s.Losses(batch.losses(), batch.sequence());
@@ -63,6 +64,8 @@ void CycleBuilder::Add(const BatchHead& head, std::string payload) {
       BeginsCycle(batch)) {
     s.LeaveOutOtherFolders(s.sequences.missing() - missing_before);
   }
+  // What was not looked at did come: it is no loss of a later cycle.
+  if (s.is_skimming) s.received = s.agent_sent;
   // What was received is told beside what was sent when a cycle is closed.
   if (EndsCycle(batch)) s.DecodeHeld();
   s.Events(batch);
@@ -230,6 +233,28 @@ void CycleBuilder::Impl::Release(std::optional<TimeNs> later_from) {
   clock.Forget(*later_from);
 }
 
+void CycleBuilder::LetGo() {
+  Impl& s = *impl_;
+  if (s.pending.empty()) return;
+  for (auto& [index, p] : s.pending) p.is_let_go = true;
+  s.is_skimming = true;
+  s.held = std::vector<std::string>();
+  s.held_bytes = s.held_records = s.held_calls = s.held_kernels = 0;
+  s.records = Records();
+  s.ranges.Clear();
+  s.dictionary = Dictionary();
+  s.ghosts = {};
+}
+
+// The times of all steps stay whole, and the cycle's own losses are not the next one's.
+void CycleBuilder::Impl::EndLetGo(const PendingCycle& p) {
+  if (p.HasActive()) let_go.push_back(p.index);
+  if (p.report && p.report->all_steps().count() > 0) step_rows.Take(p.report->all_steps());
+  accounted = p.losses.value_or(CurrentLosses());
+}
+
+std::vector<uint32_t> CycleBuilder::TakeLetGo() { return std::exchange(impl_->let_go, {}); }
+
 std::vector<Cycle> CycleBuilder::TakeClosed() {
   Impl& s = *impl_;
   std::vector<Cycle> taken;
@@ -245,13 +270,17 @@ std::vector<Cycle> CycleBuilder::TakeClosed() {
       return later.second.closed.has_value();
     });
     if (!p.closed && !p.cancelled && !is_superseded) break;
-    if (p.HasActive()) {
+    if (p.is_let_go) {
+      s.EndLetGo(p);
+    } else if (p.HasActive()) {
       taken.push_back(s.Build(p, p.ended.empty() ? "schedule" : p.ended, true));
     } else {
       s.Discard(s.LaterFrom(p.index));
     }
     s.last_done = p.index;
     it = s.pending.erase(it);
+    s.is_skimming = s.is_skimming && std::any_of(s.pending.begin(), s.pending.end(),
+                                                 [](auto& left) { return left.second.is_let_go; });
   }
   return taken;
 }
@@ -262,7 +291,9 @@ std::vector<Cycle> CycleBuilder::TakeRemaining() {
   s.DecodeHeld();
   while (!s.pending.empty()) {
     const PendingCycle& p = s.pending.begin()->second;
-    if (p.HasActive()) {
+    if (p.is_let_go) {
+      s.EndLetGo(p);
+    } else if (p.HasActive()) {
       std::string ended = "killed";
       if (s.goodbye) ended = p.ended.empty() ? *s.goodbye : p.ended;
       taken.push_back(s.Build(p, std::move(ended), s.goodbye.has_value()));
@@ -284,6 +315,7 @@ CycleBuilder::Progress CycleBuilder::progress() const {
   }
   return {.records = s.total_records + s.held_records,
           .cycles_begun = s.cycles_begun,
+          .records_held = s.records.Count() + s.held_records,
           .bytes_held = s.records.Bytes() + s.held_bytes + s.dictionary.bytes() +
                         s.ghosts.size() * sizeof(Ghost),
           .is_cycle_open = std::any_of(s.pending.begin(), s.pending.end(),

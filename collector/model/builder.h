@@ -48,10 +48,17 @@ class CycleBuilder {
   // `ended` is "killed" when no Goodbye was seen, else what it says.
   [[nodiscard]] std::vector<Cycle> TakeRemaining();
 
+  // Memory is short: what is held of the cycles that are open is dropped, and nothing more is kept
+  // of them. The raw file has it all; a builder that reads that without haste makes them whole.
+  void LetGo();
+  // Such cycles that are over, by index. Each is given once.
+  [[nodiscard]] std::vector<uint32_t> TakeLetGo();
+
   // Live figures for progress, limits and status.
   struct Progress {
     uint64_t records = 0;
     uint64_t cycles_begun = 0;
+    uint64_t records_held = 0;   // not yet taken
     uint64_t bytes_held = 0;     // memory of records not yet taken
     bool is_cycle_open = false;  // an active step began whose cycle was not taken yet
     bool is_warming = false;     // collecting, before a first active step

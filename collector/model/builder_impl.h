@@ -50,10 +50,12 @@ struct CycleBuilder::Impl {
   void Discard(std::optional<TimeNs> later_from);
   void Release(std::optional<TimeNs> later_from);
   PendingCycle& At(uint32_t cycle) {
-    PendingCycle& p = pending[cycle];
-    p.index = cycle;
-    return p;
+    const auto [it, is_new] = pending.try_emplace(cycle);
+    it->second.index = cycle;
+    if (is_new) it->second.is_let_go = is_skimming;
+    return it->second;
   }
+  void EndLetGo(const PendingCycle& p);
 
   SessionInfo session;
   ClockMap clock;
@@ -87,6 +89,8 @@ struct CycleBuilder::Impl {
   std::optional<std::string> goodbye;
   std::optional<v1::TargetEnded> ended;
   uint64_t total_records = 0, cycles_begun = 0, last_step = 0;
+  bool is_skimming = false;      // records are not kept until no pending cycle is one let go
+  std::vector<uint32_t> let_go;  // over, and not taken yet
 };
 
 }  // namespace stepagent::model

@@ -29,6 +29,7 @@ struct PendingCycle {
   uint32_t index = 0;
   std::optional<TimeNs> warmup_begin, armed, active_begin, active_end, closed;
   bool cancelled = false;
+  bool is_let_go = false;  // its records are in the raw file only
   std::string ended, reason;
   std::map<uint64_t, Step> active_steps;  // by process_index; end_ns 0 while open
   std::optional<v1::CycleReport> report;

@@ -29,10 +29,11 @@ bool HasRaw(const std::string& session_dir) {
 }
 
 // A closed session all of whose cycles are written needs no second look at its raw file.
-bool IsFinished(const std::string& session_dir) {
-  const ingest::OldState old = ingest::ReadOldState(session_dir);
-  return old.is_closed && std::all_of(old.cycles.begin(), old.cycles.end(),
-                                      [](const CycleEntry& c) { return c.state == "written"; });
+bool IsFinished(const ingest::OldState& old, bool leaves_deferred) {
+  return old.is_closed &&
+         std::all_of(old.cycles.begin(), old.cycles.end(), [&](const CycleEntry& c) {
+           return c.state == "written" || (leaves_deferred && c.state == "deferred");
+         });
 }
 
 }  // namespace
@@ -55,18 +56,20 @@ std::optional<bool> ProcessLives(const std::string& session_dir) {
 }
 
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report,
-                    const RecoverProgress& progress, const v1::TargetEnded* ended) {
+                    const RecoverProgress& progress, const v1::TargetEnded* ended,
+                    std::shared_ptr<ingest::MemoryBudget> memory) {
   ++report->sessions;
   if (IsLive(RawPath(session_dir))) {
     ++report->live;
     return;
   }
-  if (IsFinished(session_dir)) return;
+  if (IsFinished(ingest::ReadOldState(session_dir), memory != nullptr)) return;
   if (living == Living::kLeaveAlone && ProcessLives(session_dir).value_or(false)) {
     ++report->live;
     return;
   }
   ingest::PipelineHooks hooks;
+  hooks.memory = std::move(memory);
   hooks.on_problem = [report](const std::string& line) { report->problems.push_back(line); };
   hooks.write_cycle = [&progress](const model::Cycle& cycle, const ingest::CyclePlace& place) {
     return ingest::WriteCycleShowing(cycle, place, progress);
@@ -108,12 +111,13 @@ std::string CurrentSessionDir(const std::string& path) {
   return path;
 }
 
-RecoverReport RecoverAll(const std::string& path, Living living, const RecoverProgress& progress) {
+RecoverReport RecoverAll(const std::string& path, Living living, const RecoverProgress& progress,
+                         const std::shared_ptr<ingest::MemoryBudget>& memory) {
   RecoverReport report;
   const std::string root =
       path.size() > 1 && path.back() == '/' ? path.substr(0, path.size() - 1) : path;
   if (HasRaw(root)) {
-    RecoverSession(root, living, &report, progress);
+    RecoverSession(root, living, &report, progress, nullptr, memory);
     return report;
   }
   std::vector<std::string> runs{root};
@@ -121,7 +125,8 @@ RecoverReport RecoverAll(const std::string& path, Living living, const RecoverPr
   for (const std::string& run : runs) {
     for (const std::string& name : RealFoldersIn(run + "/sessions")) {
       const std::string session_dir = run + "/sessions/" + name;
-      if (HasRaw(session_dir)) RecoverSession(session_dir, living, &report, progress);
+      if (HasRaw(session_dir))
+        RecoverSession(session_dir, living, &report, progress, nullptr, memory);
     }
   }
   return report;

@@ -7,6 +7,7 @@
 // Failure rule: every problem is a line; a folder that cannot be recovered stays as it is.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@
 
 namespace stepagent::v1 {
 class TargetEnded;
+}
+
+namespace stepagent::ingest {
+class MemoryBudget;
 }
 
 namespace stepagent::spool {
@@ -28,8 +33,8 @@ struct RecoverReport {
   std::vector<std::string> problems;
 };
 
-// Whether the very process that said Hello still runs on this host, by its start time; nullopt: there
-// is no raw file with a Hello to tell.
+// Whether the very process that said Hello still runs on this host, by its start time; nullopt:
+// there is no raw file with a Hello to tell.
 [[nodiscard]] std::optional<bool> ProcessLives(const std::string& session_dir);
 
 // A session whose process lives on this host may come back to the next collector.
@@ -43,11 +48,16 @@ enum class Living : uint8_t { kFinishToo, kLeaveAlone };
 // `progress`: rows of the file at hand, while it is written; may be empty.
 using RecoverProgress = std::function<void(uint64_t done, uint64_t total)>;
 // `ended`: how one process ended, from who started it; null: not known.
+// `memory`: of a collector, which leaves cycles that are too large for it to others; null: no
+// bound.
 void RecoverSession(const std::string& session_dir, Living living, RecoverReport* report,
-                    const RecoverProgress& progress = {}, const v1::TargetEnded* ended = nullptr);
+                    const RecoverProgress& progress = {}, const v1::TargetEnded* ended = nullptr,
+                    std::shared_ptr<ingest::MemoryBudget> memory = nullptr);
 // A session, a run, or OUT with all its runs.
-[[nodiscard]] RecoverReport RecoverAll(const std::string& path, Living living = Living::kFinishToo,
-                                       const RecoverProgress& progress = {});
+[[nodiscard]] RecoverReport RecoverAll(
+    const std::string& path, Living living = Living::kFinishToo,
+    const RecoverProgress& progress = {},
+    const std::shared_ptr<ingest::MemoryBudget>& memory = nullptr);
 
 // Reads a raw file into cycles, writing nothing. "" or why it cannot be read. The session's rank is
 // that of its folder's name where the agent knew none.
