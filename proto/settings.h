@@ -83,6 +83,7 @@ struct Settings {
   uint64_t max_window_ns = 0, max_records = 0, max_traces = 0, max_bytes = 0;  // 0 none
   uint64_t max_trace_bytes = 0;
   uint64_t ring_memory = 0;  // bytes that enlarged rings may take together
+  uint64_t collector_memory = 0;  // bytes that a run's own collector may take; 0: no bound
   uint64_t arm_wait_ns = 0, exit_wait_ns = 0;
   LogLevel log_level = LogLevel::kWarn;
   std::string log_file;           // "" stderr

@@ -29,6 +29,17 @@ bool Count(std::string_view value, Settings* settings, std::string* why) {
   return true;
 }
 
+// Half of it is the program itself and what waits to be taken in.
+constexpr uint64_t kLeastCollectorMemory = uint64_t{64} << 20;
+
+bool CollectorMemory(std::string_view value, Settings* settings, std::string* why) {
+  const auto bytes = ParseCount(value);
+  if (!bytes) return Fail(why, "no number of bytes");
+  if (*bytes != 0 && *bytes < kLeastCollectorMemory) return Fail(why, "too little");
+  settings->collector_memory = *bytes;
+  return true;
+}
+
 bool Extent(std::string_view value, Settings* settings, std::string* why) {
   if (value != "range" && value != "period") return Fail(why, "not known");
   settings->step_extent = value == "range" ? StepExtent::kRange : StepExtent::kPeriod;
@@ -225,6 +236,13 @@ Rows CapRows() {
         false},
        Count<&Settings::ring_memory>,
        [](S s) { return BytesText(s.ring_memory); }},
+      {{"--collector-memory", nullptr, "STEPAGENT_COLLECTOR_MEMORY", "BYTES", "256MiB",
+        "64MiB or more (256MiB, 1GiB); 0 is no bound",
+        "The most memory a run's own collector may take; a cycle that needs more is written at the "
+        "end of the run, or when its session is read.",
+        false},
+       CollectorMemory,
+       [](S s) { return BytesText(s.collector_memory); }},
   };
 }
 
@@ -269,10 +287,6 @@ constexpr VariableSpec kOtherVariables[] = {
      "the CUPTI library to use, or a folder that holds one, before any that is found "
      "(docs/cupti.md "
      "has the order)"},
-    {"STEPAGENT_COLLECTOR_MEMORY", "",
-     "the most memory a collector may take, at least 64MiB (`0` is no bound), as stepcollector's "
-     "`--memory`; of a run's own collector `256MiB` if unset. A cycle that needs more is written "
-     "when its session is read"},
     {kRunVariable, "",
      "id of the run and name of its folder, one for a whole process tree; `run` makes one and "
      "keeps "

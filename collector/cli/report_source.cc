@@ -11,6 +11,7 @@
 #include "collector/analysis/kineto_reader.h"
 #include "collector/analysis/summary.h"
 #include "collector/launch/progress_bar.h"
+#include "collector/launch/session_files.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/spool/recover.h"
@@ -141,8 +142,13 @@ void ReportSource::Recover(const std::string& path) {
     problems_.push_back(path + ": " + std::to_string(report.cut_bytes) +
                         " bytes after the last whole frame of raw.steps are lost");
   }
-  if (report.cycles_written > 0) {
-    remarks_.push_back(path + ": interrupted; " + std::to_string(report.cycles_written) +
+  const uint32_t interrupted = report.cycles_written - report.deferred_written;
+  if (report.deferred_written > 0) {
+    remarks_.push_back(path + ": " + std::to_string(report.deferred_written) +
+                       " cycles that needed more than the collector's memory limit written now");
+  }
+  if (interrupted > 0) {
+    remarks_.push_back(path + ": interrupted; " + std::to_string(interrupted) +
                        " cycles written now");
   }
   if (report.live > 0) {
@@ -150,10 +156,22 @@ void ReportSource::Recover(const std::string& path) {
   }
 }
 
+// What the collector left to be written once the process has ended, which it has not.
+void ReportSource::RemarkDeferred(const std::string& session_dir) {
+  const auto session = launch::ReadSession(session_dir);
+  if (!session) return;
+  for (const launch::CycleEntry& cycle : session->cycles) {
+    if (cycle.IsDeferred())
+      remarks_.push_back(session_dir + ": cycle " + std::to_string(cycle.index) + " " +
+                         cycle.error);
+  }
+}
+
 void ReportSource::AddRun(const std::string& path) {
   Recover(path);
   const std::string sessions = path + "/sessions";
   for (const std::string& name : spool::RealFoldersIn(sessions)) {
+    RemarkDeferred(sessions + "/" + name);
     for (const std::string& cycle : spool::RealFoldersIn(sessions + "/" + name)) {
       if (cycle.starts_with("cycle-")) AddCycle(sessions + "/" + name + "/" + cycle, path);
     }
@@ -162,6 +180,7 @@ void ReportSource::AddRun(const std::string& path) {
 
 void ReportSource::AddSession(const std::string& path) {
   Recover(path);
+  RemarkDeferred(path);
   const std::string run_dir = fs::path(path).parent_path().parent_path().string();
   size_t found = 0;
   for (const std::string& name : spool::RealFoldersIn(path)) {

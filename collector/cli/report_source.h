@@ -31,6 +31,7 @@ class ReportSource {
   void AddFile(const std::string& path);
   void AddFolder(const std::string& path);
   void AddOut(const std::string& path);
+  void RemarkDeferred(const std::string& session_dir);
   void AddRun(const std::string& path);
   void AddSession(const std::string& path);
   void AddCycle(const std::string& path, const std::string& run_dir);

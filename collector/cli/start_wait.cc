@@ -86,7 +86,9 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
     std::printf("  nothing was written%s%s\n", status.last_error().empty() ? "" : ": ",
                 status.last_error().c_str());
   }
-  return !cycles.empty();
+  return !cycles.empty() &&
+         std::none_of(cycles.begin(), cycles.end(),
+                      [](const launch::CycleEntry& cycle) { return cycle.IsDeferred(); });
 }
 
 // Still before the common step, long after the first was done with it: named, and not left armed.

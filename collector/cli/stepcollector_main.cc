@@ -34,12 +34,10 @@ constexpr int kNice = 10;
 constexpr int kMappedBytes = 256 * 1024;
 constexpr int kArenas = 2;
 constexpr const char* kMemoryVariable = "STEPAGENT_COLLECTOR_MEMORY";
-// Of a run's own collector, which stands beside the application.
-constexpr const char* kDaemonMemory = "256MiB";
-constexpr uint64_t kLeastMemory = uint64_t{64} << 20;
 
 struct Options {
   std::string socket, out, idle_exit, log = "info", daemon_of, metrics, memory;
+  std::string memory_error;                      // of a run's own: said in its log
   std::shared_ptr<ingest::MemoryBudget> budget;  // null: no bound
   std::optional<int64_t> idle_exit_ns;
   int metrics_socket = -1;
@@ -60,21 +58,22 @@ void StepAside() {
   if (chdir("/") != 0) std::perror("stepcollector: chdir");
 }
 
-// False: not a size, or less than the program itself needs. A run's own collector serves
-// nevertheless.
+// False: no size, or less than the program itself needs. A run's own collector, which stands beside
+// the application, is bounded unless told otherwise and serves whatever it was told.
 bool TakeMemory(Options* options) {
   const bool is_daemon = !options->daemon_of.empty();
-  auto bytes = proto::ParseCount(options->memory.empty() ? "0" : options->memory);
-  if (!bytes || (*bytes != 0 && *bytes < kLeastMemory)) {
-    std::fprintf(stderr,
-                 "stepcollector: --memory (%s): '%s': allowed: 64MiB or more (256MiB, 1GiB); 0 is "
-                 "no bound\n",
-                 kMemoryVariable, options->memory.c_str());
-    if (!is_daemon) return false;
-    options->memory.clear();
+  proto::Settings settings = proto::DefaultSettings();
+  if (!is_daemon) settings.collector_memory = 0;
+  if (!options->memory.empty()) {
+    if (auto error = proto::ApplySetting("collector-memory", options->memory, &settings)) {
+      error->setting = std::string("--memory (") + kMemoryVariable + ")";
+      options->memory_error = error->Line();
+      std::fprintf(stderr, "stepcollector: %s\n", options->memory_error.c_str());
+      if (!is_daemon) return false;
+    }
   }
-  if (is_daemon && options->memory.empty()) bytes = proto::ParseCount(kDaemonMemory);
-  if (*bytes != 0) options->budget = std::make_shared<ingest::MemoryBudget>(*bytes);
+  if (settings.collector_memory != 0)
+    options->budget = std::make_shared<ingest::MemoryBudget>(settings.collector_memory);
   return true;
 }
 
@@ -94,7 +93,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
       "of a Unix socket");
   app.add_option("--memory", options->memory,
                  "The most memory it may take (256MiB, 1GiB); a cycle that needs more is written "
-                 "when its session is read. 0: no bound, as without it")
+                 "when its session is read. At least 64MiB; 0: no bound, as without it")
       ->envname(kMemoryVariable);
   app.add_option("--daemon-of", options->daemon_of, "Run this collector was started for")
       ->group("");
@@ -230,6 +229,7 @@ int Main(int argc, char** argv) {
     mallopt(M_MMAP_THRESHOLD, kMappedBytes);
     mallopt(M_ARENA_MAX, kArenas);
   }
+  if (!options.memory_error.empty()) log.logger()->warn("{}", options.memory_error);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an errno like any other
   if (!options.metrics.empty()) {

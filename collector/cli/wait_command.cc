@@ -65,6 +65,17 @@ std::string Unfinished(const std::vector<launch::SessionEntry>& sessions) {
   return "no session is there";
 }
 
+// Cycles of processes that go on, for which nobody could wait. The status.
+int SayDeferred(const std::vector<launch::SessionEntry>& sessions) {
+  int status = 0;
+  for (const launch::SessionEntry& session : sessions)
+    for (const launch::CycleEntry& cycle : session.cycles)
+      if (cycle.IsDeferred())
+        status =
+            FailWait(session.folder + ": cycle " + std::to_string(cycle.index) + " " + cycle.error);
+  return status;
+}
+
 // A path may come to be later, as a run's folder does: that it is awaited is said at once.
 void SayAwaited(const std::vector<std::string>& paths, const Deadline& deadline) {
   for (const std::string& path : paths) {
@@ -93,7 +104,9 @@ int WaitForFolders(const std::vector<std::string>& paths, const proto::RuntimeDi
     bar.Show(static_cast<uint64_t>(settled), sessions.size(), Clock::now());
   };
   const launch::WaitResult result = launch::WaitForSessions(rules);
-  if (result.end == launch::WaitEnd::kWritten) return 0;
+  for (const launch::LateSession& late : result.late)
+    std::fprintf(stderr, "stepagent: wait: %s: %s\n", late.folder.c_str(), late.Text().c_str());
+  if (result.end == launch::WaitEnd::kWritten) return SayDeferred(result.sessions);
   if (result.end == launch::WaitEnd::kTimeout)
     return FailWait("timeout: " + Unfinished(result.sessions));
   return FailWait("interrupted session: " + Unfinished(result.sessions) +

@@ -3,27 +3,28 @@
 //
 // Purpose: the collector stands beside an application that needs the memory itself. When it is too
 // much, the session with the most in open cycles lets them go: they are in its raw file and are
-// written by whoever reads that later (`report`, `wait`, the end of `run`, `convert`).
-// Thread rule: any thread; one mutex. Failure rule: cannot fail.
+// written by whoever reads that later (`report`, `wait`, the end of `run`).
+// Thread rule: any thread; one mutex, held while a session is asked. Failure rule: cannot fail.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "collector/model/builder.h"
 #include "collector/model/cycle.h"
 
 namespace stepagent::ingest {
 
 class MemoryBudget {
  public:
-  // What a record takes at most, from its arrival until its cycle is written: decoded, joined and
-  // in the writer's lists. Seen are 96 to 119 bytes (collector_memory_test).
-  static constexpr uint64_t kBytesPerRecord = 128;
-
   // `bytes`: the most memory that the process may take.
   explicit MemoryBudget(uint64_t bytes);
-  // What `session` needs for cycles that are still open. True: all together it is too much, and of
-  // what could be let go this session has the most.
+  // `ask` is called, on any thread, when it is the session's turn to let go, in case nothing comes
+  // from it for long: it has IsTooMuch asked once more, elsewhere. May be empty.
+  void Join(const void* session, std::function<void()> ask);
+  // What `session` needs for cycles that are still open. True: all together it is too much, and it
+  // is this session's turn to let go.
   [[nodiscard]] bool IsTooMuch(const void* session, uint64_t open);
   // What it needs for cycles that are being written.
   void SetClosed(const void* session, uint64_t closed);
@@ -37,6 +38,8 @@ class MemoryBudget {
  private:
   struct Need {
     uint64_t open = 0, closed = 0;
+    bool is_asked = false;
+    std::function<void()> ask;
   };
   const uint64_t bytes_;
   std::mutex mutex_;
@@ -44,7 +47,8 @@ class MemoryBudget {
   uint64_t total_ = 0;
 };
 
-// What a cycle that is being written needs.
+// What the cycles that are open, and one that is being written, need until they are written.
+[[nodiscard]] uint64_t NeedOf(const model::CycleBuilder::Progress& progress);
 [[nodiscard]] uint64_t NeedOf(const model::Cycle& cycle);
 
 }  // namespace stepagent::ingest

@@ -139,6 +139,11 @@ void Metrics::AddLosses(const LossCounts& losses) {
     dropped_[std::string(LossCounts::kReasons[i])] += losses.counts[i];
 }
 
+void Metrics::AddDeferred() {
+  const std::lock_guard lock(mutex_);
+  ++results_["deferred"];
+}
+
 void Metrics::AddReport(const v1::CycleReport& report) {
   const std::lock_guard lock(mutex_);
   flush_duration_.Add(static_cast<double>(report.tail_wait_ns()) / kNsPerSecond);

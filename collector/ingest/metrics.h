@@ -30,6 +30,8 @@ class Metrics {
   void AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t now_unix_ns);
   // Losses that an agent told of.
   void AddLosses(const LossCounts& losses);
+  // A cycle left to whoever reads its session.
+  void AddDeferred();
   // How a cycle went for its agent.
   void AddReport(const v1::CycleReport& report);
   // The text exposition format, version 0.0.4.

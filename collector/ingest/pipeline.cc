@@ -60,7 +60,9 @@ void SessionPipeline::OnHello(const spool::RawFrame& frame) {
   SaveState();
 }
 
-SessionPipeline::~SessionPipeline() = default;
+SessionPipeline::~SessionPipeline() {
+  if (hooks_.memory) hooks_.memory->Forget(this);
+}
 
 std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const v1::Hello& hello,
                                   const spool::RawFrame& frame, int64_t now_unix_ns,
@@ -75,6 +77,7 @@ std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const 
   error = runs->Enter(run.get(), &made->state_.session, &folder);
   if (!error.empty()) return error;
   made->session_dir_ = folder.path;
+  made->JoinMemory();
   made->with_pid_ = folder.has_duplicate_rank;
   if (folder.is_resumed) {
     error = made->Replay(is_held);
@@ -235,6 +238,7 @@ void SessionPipeline::Post(std::function<void()> job) {
 void SessionPipeline::Dispatch(std::vector<model::Cycle> cycles) {
   for (model::Cycle& cycle : cycles) {
     if (IsWritten(Place(), cycle.index)) continue;  // an earlier collector did
+    if (WasDeferred(cycle.index)) continue;
     Settle();
     {
       const std::lock_guard lock(mutex_);

@@ -32,6 +32,8 @@ namespace stepagent::ingest {
 struct PipelineHooks {
   // Runs jobs in order, now or later. Empty: at once.
   std::function<void(std::function<void()>)> post_write;
+  // Runs a job where frames are taken in, later. Empty: there frames come without a pause.
+  std::function<void(std::function<void()>)> post_frame;
   std::function<void(const v1::Written&)> on_written;
   std::function<void(const v1::Throttle&)> on_throttle;
   std::function<void(const std::string& line)> on_problem;
@@ -42,6 +44,7 @@ struct PipelineHooks {
   // What a batch or a Goodbye adds to the losses its agent tells; how a cycle went for its agent.
   std::function<void(const LossCounts&)> on_losses;
   std::function<void(const v1::CycleReport&)> on_report;
+  std::function<void(uint32_t cycle)> on_deferred;
   std::shared_ptr<MemoryBudget> memory;  // null: no bound
 };
 
@@ -101,8 +104,11 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   void TakeHello(const v1::Hello& hello);
   void NoteBegun(const v1::Batch& batch);
   void TellFigures(const v1::Batch& batch);
+  void JoinMemory();
   void KeepWithinMemory();
   void TellLetGo();
+  void Defer(uint32_t cycle);
+  [[nodiscard]] bool WasDeferred(uint32_t cycle) const;
   void TellLosses(const v1::LossReport& report);
   void Throttle(const std::string& reason);
   void Problem(const std::string& line);

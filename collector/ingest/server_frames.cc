@@ -253,6 +253,9 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
       }
     });
   };
+  hooks.post_frame = [frames = session->frames](std::function<void()> job) {
+    asio::post(frames, std::move(job));
+  };
   hooks.on_throttle = [this, weak](const v1::Throttle& throttle) {
     asio::post(io, [weak, throttle] {
       const Session s = weak.lock();
@@ -276,6 +279,7 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
       return WriteAndCount(cycle, place);
     };
     hooks.on_losses = [this](const LossCounts& losses) { metrics.AddLosses(losses); };
+    hooks.on_deferred = [this](uint32_t) { metrics.AddDeferred(); };
     hooks.on_report = [this](const v1::CycleReport& report) { metrics.AddReport(report); };
   }
   hooks.disk = config.disk;
@@ -290,17 +294,11 @@ CycleOutput Server::Impl::WriteAndCount(const model::Cycle& cycle, const CyclePl
   return output;
 }
 
+// However much the others have queued, a session of which nothing is queued is read.
 bool Server::Impl::HasRoom(const LiveSession& session) const {
-  return session.queued_bytes < kMaxQueuedBytes && queued_bytes < most_queued_bytes &&
+  const bool is_its_turn = session.queued_bytes == 0 || queued_bytes < most_queued_bytes;
+  return is_its_turn && session.queued_bytes < kMaxQueuedBytes &&
          session.pipeline->pending_cycles() < kMaxPendingCycles;
-}
-
-// Sessions that wait for what others have queued.
-void Server::Impl::ResumeAll() {
-  for (const auto& [id, session] : sessions) {
-    const Connection connection = session->WelcomedConnection();
-    if (connection && session->pipeline && HasRoom(*session)) connection->Resume();
-  }
 }
 
 bool Server::Impl::Hand(const Session& session, spool::RawFrame frame) {
@@ -324,9 +322,7 @@ bool Server::Impl::Hand(const Session& session, spool::RawFrame frame) {
 
 void Server::Impl::OnHanded(const Session& session, uint64_t bytes, proto::FrameType type) {
   session->queued_bytes -= bytes;
-  const bool was_full = queued_bytes >= most_queued_bytes;
   queued_bytes -= bytes;
-  if (was_full && queued_bytes < most_queued_bytes) ResumeAll();
   if (type == proto::FrameType::kGoodbye && session->pipeline->said_goodbye()) {
     FinishSession(session, {});
     return;

@@ -53,7 +53,6 @@ struct Server::Impl {
   bool Hand(const Session& session, spool::RawFrame frame);
   void OnHanded(const Session& session, uint64_t bytes, proto::FrameType type);
   [[nodiscard]] Metrics::Now WhatIsNow() const;
-  void ResumeAll();
   [[nodiscard]] bool HasRoom(const LiveSession& session) const;
   PipelineHooks HooksFor(const Session& session);
   [[nodiscard]] CycleOutput WriteAndCount(const model::Cycle& cycle, const CyclePlace& place);

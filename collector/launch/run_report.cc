@@ -38,8 +38,11 @@ std::vector<SeenRange> RangesOfSummaries(const std::vector<SessionEntry>& sessio
 std::string RankText(int64_t rank) { return rank < 0 ? "rank -" : "rank " + std::to_string(rank); }
 
 // What there is to say of the session's cycles, each once.
-std::string Remarks(const RunPlan& plan, const SessionEntry& session) {
+std::string Remarks(const RunPlan& plan, const SessionEntry& session,
+                    const std::vector<LateSession>& late) {
   std::vector<std::string> remarks;
+  for (const LateSession& one : late)
+    if (one.folder == session.folder) remarks.push_back(one.Text());
   for (const CycleEntry& cycle : session.cycles)
     for (std::string& text : CycleRemarks(session, cycle, plan.is_whole))
       if (std::find(remarks.begin(), remarks.end(), text) == remarks.end())
@@ -67,7 +70,8 @@ std::vector<std::string> ShownFiles(const SessionEntry& session) {
   return files;
 }
 
-void AddSession(const RunPlan& plan, const SessionEntry& session, std::vector<std::string>* lines) {
+void AddSession(const RunPlan& plan, const SessionEntry& session,
+                const std::vector<LateSession>& late, std::vector<std::string>* lines) {
   const std::vector<std::string> files = ShownFiles(session);
   const std::string who = "  " + RankText(session.rank) + "  " + session.exe + " (pid " +
                           std::to_string(session.pid) + ")  ";
@@ -75,8 +79,8 @@ void AddSession(const RunPlan& plan, const SessionEntry& session, std::vector<st
   if (!session.IsSettled())
     state = session.IsAlive() ? "; still running" : "; not finished: stepagent report finishes it";
   lines->push_back(who + std::to_string(session.cycles.size()) +
-                   (session.cycles.size() == 1 ? " cycle" : " cycles") + Remarks(plan, session) +
-                   state);
+                   (session.cycles.size() == 1 ? " cycle" : " cycles") +
+                   Remarks(plan, session, late) + state);
   for (const std::string& file : files) lines->push_back("    " + proto::ShellWord(file));
 }
 
@@ -169,6 +173,10 @@ std::vector<std::string> CycleRemarks(const SessionEntry& session, const CycleEn
   if (status == "partial") remarks.push_back("device part incomplete" + reason);
   const bool is_ordinary = cycle.ended == "schedule" || cycle.ended == "signal" ||
                            cycle.ended == "request" || (is_whole && cycle.ended == "exit");
+  // Not written, and why: what to type is in it.
+  if (!cycle.error.empty())
+    remarks.push_back("cycle " + std::to_string(cycle.index) + " " +
+                      (cycle.IsDeferred() ? "" : "was not written: ") + cycle.error);
   const std::string cause = TextMember(Member(manifest, "cycle"), "reason");
   if (!cycle.ended.empty() && !is_ordinary)
     remarks.push_back("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended +
@@ -192,7 +200,7 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   std::stable_sort(rows.begin(), rows.end(), [](const SessionEntry& a, const SessionEntry& b) {
     return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
   });
-  for (const SessionEntry& session : rows) AddSession(plan, session, &lines);
+  for (const SessionEntry& session : rows) AddSession(plan, session, outcome.written.late, &lines);
   if (outcome.written.end == WaitEnd::kInterrupted)
     lines.push_back("  (did not wait for the rest)");
   if (plan.is_whole) {

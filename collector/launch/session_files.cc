@@ -66,14 +66,16 @@ bool CycleEntry::IsWritten() const { return state == "written" || state == "fail
 
 bool SessionEntry::IsSettled() const {
   if (state == "closed") return true;
-  return !cycles.empty() && std::all_of(cycles.begin(), cycles.end(),
-                                        [](const CycleEntry& c) { return c.IsWritten(); });
+  return !cycles.empty() && std::all_of(cycles.begin(), cycles.end(), [](const CycleEntry& c) {
+    return c.IsWritten() || c.IsDeferred();
+  });
 }
 
-bool SessionEntry::HasDeferred() const {
-  return state == "closed" && std::any_of(cycles.begin(), cycles.end(), [](const CycleEntry& c) {
-           return c.state == "deferred";
-         });
+std::vector<uint64_t> SessionEntry::DeferredCycles() const {
+  std::vector<uint64_t> deferred;
+  for (const CycleEntry& cycle : cycles)
+    if (cycle.IsDeferred()) deferred.push_back(cycle.index);
+  return deferred;
 }
 
 // A collector that writes a session holds a lock on its raw file.

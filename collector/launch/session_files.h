@@ -19,6 +19,7 @@ struct CycleEntry {
   std::string state, ended, error;
   std::vector<std::string> files;  // absolute
   [[nodiscard]] bool IsWritten() const;
+  [[nodiscard]] bool IsDeferred() const { return state == "deferred"; }
 };
 
 struct SessionEntry {
@@ -26,10 +27,10 @@ struct SessionEntry {
   std::string id, exe, title, host, state;
   int64_t pid = 0, rank = -1;
   std::vector<CycleEntry> cycles;
-  // Closed, or with cycles all of which are written.
+  // Closed, or with cycles all of which are written or deferred: there is nothing to wait for.
   [[nodiscard]] bool IsSettled() const;
-  // Closed, with cycles that the collector left to whoever reads the session.
-  [[nodiscard]] bool HasDeferred() const;
+  // Cycles that the collector left to whoever reads the session once its process has ended.
+  [[nodiscard]] std::vector<uint64_t> DeferredCycles() const;
   // A running collector writes it.
   [[nodiscard]] bool IsHeld() const;
   // Its process runs on this host.

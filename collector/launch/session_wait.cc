@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
 
 #include "collector/spool/recover.h"
 
@@ -32,16 +31,25 @@ bool Connects(const proto::SocketAddress& address) {
 }
 
 struct Round {
-  bool is_settled = true;            // nothing to wait for
-  std::vector<std::string> orphans;  // sessions that nobody writes and nobody feeds
-  std::vector<std::string> deferred;  // closed, with cycles that are left to us
+  bool is_settled = true;             // nothing to wait for
+  std::vector<std::string> orphans;   // sessions that nobody writes and nobody feeds
+  std::vector<LateSession> deferred;  // closed, with cycles that are left to us
 };
 
 Round Judge(const WaitRules& rules, const std::vector<SessionEntry>& sessions) {
   Round round;
   for (const SessionEntry& session : sessions) {
-    if (session.HasDeferred()) round.deferred.push_back(session.folder);
-    if (session.state == "closed") continue;
+    if (session.state == "closed") {
+      const std::vector<uint64_t> cycles = session.DeferredCycles();
+      if (cycles.empty()) continue;
+      // Its collector lets the raw file go a moment after the session is closed.
+      if (session.IsHeld()) {
+        round.is_settled = false;
+      } else {
+        round.deferred.push_back({session.folder, cycles});
+      }
+      continue;
+    }
     const bool is_alive = session.IsAlive();
     if (is_alive && (rules.leaves_living || session.IsSettled())) continue;
     round.is_settled = false;
@@ -50,19 +58,49 @@ Round Judge(const WaitRules& rules, const std::vector<SessionEntry>& sessions) {
   return round;
 }
 
-// Each once. False: there was none.
-bool WriteDeferred(const std::vector<std::string>& folders, std::set<std::string>* done) {
-  bool has_written = false;
-  for (const std::string& folder : folders) {
-    if (!done->insert(folder).second) continue;
+// One that was not tried yet. False: there is none.
+bool WriteDeferred(const std::vector<LateSession>& deferred, std::vector<LateSession>* done) {
+  for (const LateSession& session : deferred) {
+    const bool is_tried = std::any_of(done->begin(), done->end(), [&](const LateSession& other) {
+      return other.folder == session.folder;
+    });
+    if (is_tried) continue;
+    done->push_back(session);
     spool::RecoverReport report;
-    spool::RecoverSession(folder, spool::Living::kLeaveAlone, &report);
-    has_written = true;
+    spool::RecoverSession(session.folder, spool::Living::kLeaveAlone, &report);
+    return true;
   }
-  return has_written;
+  return false;
+}
+
+// Of those tried, what is written now.
+std::vector<LateSession> Written(const std::vector<LateSession>& tried,
+                                 const std::vector<SessionEntry>& sessions) {
+  std::vector<LateSession> late;
+  for (const LateSession& one : tried)
+    for (const SessionEntry& session : sessions) {
+      if (session.folder != one.folder) continue;
+      LateSession written{one.folder, {}};
+      for (const CycleEntry& cycle : session.cycles) {
+        const bool was_deferred =
+            std::find(one.cycles.begin(), one.cycles.end(), cycle.index) != one.cycles.end();
+        if (was_deferred && cycle.state == "written") written.cycles.push_back(cycle.index);
+      }
+      if (!written.cycles.empty()) late.push_back(std::move(written));
+    }
+  return late;
 }
 
 }  // namespace
+
+std::string LateSession::Text() const {
+  std::string numbers;
+  for (const uint64_t cycle : cycles)
+    numbers += (numbers.empty() ? "" : ", ") + std::to_string(cycle);
+  return (cycles.size() == 1 ? "cycle " + numbers + " needed" : "cycles " + numbers + " needed") +
+         " more than the collector's memory limit (STEPAGENT_COLLECTOR_MEMORY) and " +
+         (cycles.size() == 1 ? "was" : "were") + " written afterwards, from raw.steps";
+}
 
 bool IsCollectorThere(const proto::RuntimeDirs& dirs, const std::string& run) {
   const auto address = proto::CollectorAddress(proto::SocketFolder(dirs), geteuid(), run);
@@ -87,7 +125,7 @@ WaitResult WaitForSessions(const WaitRules& rules) {
   const auto begin = Clock::now();
   auto cared_for = begin;  // when every open session had someone to write it
   bool was_recovered = false;
-  std::set<std::string> written_late;
+  std::vector<LateSession> tried;
   for (;;) {
     WaitResult result{WaitEnd::kWritten, ReadSessions(rules.paths)};
     const auto now = Clock::now();
@@ -96,7 +134,9 @@ WaitResult WaitForSessions(const WaitRules& rules) {
         result.sessions.empty() &&
         (rules.needs_a_session || (!rules.collector_run.empty() && now - begin < kNoSessionAfter &&
                                    IsCollectorThere(rules.dirs, rules.collector_run)));
-    if (WriteDeferred(round.deferred, &written_late)) continue;
+    result.late = Written(tried, result.sessions);
+    const bool is_interrupted = rules.is_interrupted && rules.is_interrupted();
+    if (!is_interrupted && WriteDeferred(round.deferred, &tried)) continue;
     if (round.is_settled && !waits_for_first) return result;
     if (round.orphans.empty()) cared_for = now;
     if (rules.on_round) rules.on_round(result.sessions);
@@ -107,10 +147,10 @@ WaitResult WaitForSessions(const WaitRules& rules) {
         spool::RecoverSession(folder, spool::Living::kLeaveAlone, &report, {}, rules.ended);
       continue;
     }
-    result.end = rules.is_interrupted && rules.is_interrupted() ? WaitEnd::kInterrupted
-                 : rules.deadline && now >= *rules.deadline     ? WaitEnd::kTimeout
-                 : now - cared_for >= kAbandonedAfter           ? WaitEnd::kAbandoned
-                                                                : WaitEnd::kWritten;
+    result.end = is_interrupted                             ? WaitEnd::kInterrupted
+                 : rules.deadline && now >= *rules.deadline ? WaitEnd::kTimeout
+                 : now - cared_for >= kAbandonedAfter       ? WaitEnd::kAbandoned
+                                                            : WaitEnd::kWritten;
     if (result.end != WaitEnd::kWritten) return result;
     poll(nullptr, 0, kRoundMs);
   }

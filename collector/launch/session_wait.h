@@ -4,7 +4,8 @@
 // Purpose: the end of `run`, of `start` and all of `wait`: sessions under some folders, until each
 // is closed or has all its cycles written, bounded in time.
 // Thread rule: one thread; polls the session files, which are replaced atomically.
-// A session that nobody writes any more is finished from its raw file.
+// A session that nobody writes any more is finished from its raw file, and so are cycles that its
+// collector deferred, once its process has ended.
 // Failure rule: the outcome names why it ended; what was read last is returned in any case.
 #include <chrono>
 #include <functional>
@@ -36,13 +37,22 @@ struct WaitRules {
   std::string collector_run;     // whose collector must be gone before nothing is an end
   proto::RuntimeDirs dirs;
   const v1::TargetEnded* ended = nullptr;  // for sessions that we finish ourselves
-  std::function<bool()> is_interrupted;                            // may be empty
+  std::function<bool()> is_interrupted;    // may be empty
   std::function<void(const std::vector<SessionEntry>&)> on_round;  // may be empty
+};
+
+// A session with cycles that its collector had left in raw.steps, and that were written here.
+struct LateSession {
+  std::string folder;
+  std::vector<uint64_t> cycles;
+  // "cycle 0 was more than the collector's memory …: written now"
+  [[nodiscard]] std::string Text() const;
 };
 
 struct WaitResult {
   WaitEnd end = WaitEnd::kWritten;
   std::vector<SessionEntry> sessions;
+  std::vector<LateSession> late;
 };
 
 [[nodiscard]] WaitResult WaitForSessions(const WaitRules& rules);

@@ -106,6 +106,7 @@ bool AddSection(uint32_t tag, protozero::data_view section, BatchHead* head) {
   head->records += count;
   if (tag == Batch::kCallsFieldNumber) head->calls += count;
   if (tag == Batch::kKernelsFieldNumber) head->kernels += count;
+  if (tag == Batch::kRangesFieldNumber) head->range_ops += count;
   head->has_work = head->has_work || (count > 0 && IsWork(tag));
   head->has_sections = true;
   return true;

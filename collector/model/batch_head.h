@@ -18,7 +18,7 @@ namespace stepagent::model {
 struct BatchHead {
   v1::Batch fields;  // without the sections of records
   // Entries that its sections claim, none more than the section has bytes.
-  uint64_t records = 0, calls = 0, kernels = 0;
+  uint64_t records = 0, calls = 0, kernels = 0, range_ops = 0;
   bool has_work = false;      // calls or device work among them
   bool has_sections = false;  // any at all
 };

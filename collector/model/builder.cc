@@ -85,7 +85,29 @@ void CycleBuilder::Impl::Hold(const BatchHead& head, std::string payload) {
   held_records += head.records;
   held_calls += head.calls;
   held_kernels += head.kernels;
+  held_range_ops += head.range_ops;
   held.push_back(std::move(payload));
+  CountTexts(head.fields);
+}
+
+void CycleBuilder::Impl::CountTexts(const v1::Batch& batch) {
+  const v1::Strings& strings = batch.strings();
+  for (int i = 0; i < std::min(strings.id_size(), strings.text_size()); ++i) {
+    if (text_ids.insert(strings.id(i)).second) text_bytes += strings.text(i).size();
+  }
+  const v1::Stacks& stacks = batch.stacks();
+  for (int i = 0; i < std::min(stacks.id_size(), stacks.stack_size()); ++i) {
+    const v1::Stack& stack = stacks.stack(i);
+    const auto frames = static_cast<uint64_t>(stack.frames_size() + stack.frame_size());
+    if (stack_ids.insert(stacks.id(i)).second) text_bytes += frames * sizeof(uint64_t);
+  }
+}
+
+void CycleBuilder::Impl::ForgetTexts() {
+  dictionary = Dictionary();
+  text_ids.clear();
+  stack_ids.clear();
+  text_bytes = 0;
 }
 
 void CycleBuilder::Impl::DecodeHeld() {
@@ -108,7 +130,7 @@ void CycleBuilder::Impl::DecodeHeld() {
   }
   total_records += records.Count() - before;
   held = std::vector<std::string>();
-  held_bytes = held_records = held_calls = held_kernels = 0;
+  held_bytes = held_records = held_calls = held_kernels = held_range_ops = 0;
 }
 
 void CycleBuilder::Add(const v1::Goodbye& goodbye) {
@@ -225,7 +247,7 @@ void CycleBuilder::Impl::Release(std::optional<TimeNs> later_from) {
     // Recording pauses: ends of what is open now would not be seen.
     records = Records();
     ranges.Clear();
-    dictionary = Dictionary();
+    ForgetTexts();
     clock.Forget(last_host_ns);
     return;
   }
@@ -239,10 +261,10 @@ void CycleBuilder::LetGo() {
   for (auto& [index, p] : s.pending) p.is_let_go = true;
   s.is_skimming = true;
   s.held = std::vector<std::string>();
-  s.held_bytes = s.held_records = s.held_calls = s.held_kernels = 0;
+  s.held_bytes = s.held_records = s.held_calls = s.held_kernels = s.held_range_ops = 0;
   s.records = Records();
   s.ranges.Clear();
-  s.dictionary = Dictionary();
+  s.ForgetTexts();
   s.ghosts = {};
 }
 
@@ -315,7 +337,10 @@ CycleBuilder::Progress CycleBuilder::progress() const {
   }
   return {.records = s.total_records + s.held_records,
           .cycles_begun = s.cycles_begun,
-          .records_held = s.records.Count() + s.held_records,
+          .records_held = s.records.Count() + s.held_records - s.held_range_ops / 2,
+          .texts_held = s.text_ids.size() + s.stack_ids.size(),
+          .text_bytes_held = s.text_bytes,
+          .ghost_bytes_held = s.ghosts.size() * sizeof(Ghost),
           .bytes_held = s.records.Bytes() + s.held_bytes + s.dictionary.bytes() +
                         s.ghosts.size() * sizeof(Ghost),
           .is_cycle_open = std::any_of(s.pending.begin(), s.pending.end(),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "batch.pb.h"
@@ -33,6 +34,8 @@ struct CycleBuilder::Impl {
 
   void Greet(const v1::Hello& hello);
   void Hold(const BatchHead& head, std::string payload);
+  void CountTexts(const v1::Batch& batch);
+  void ForgetTexts();
   // Decodes what waits in `held`.
   void DecodeHeld();
   void Events(const v1::Batch& batch);
@@ -63,6 +66,10 @@ struct CycleBuilder::Impl {
   // Batches whose records nobody needed yet, in the order they came.
   std::vector<std::string> held;
   uint64_t held_bytes = 0, held_records = 0, held_calls = 0, held_kernels = 0;
+  uint64_t held_range_ops = 0;
+  // What the dictionary has, or will have once `held` is decoded.
+  std::unordered_set<uint32_t> text_ids, stack_ids;
+  uint64_t text_bytes = 0;
   uint64_t unreadable = 0;  // batches whose records were no message
   Records records;
   RangeMatcher ranges;

@@ -63,7 +63,8 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
     ++report->live;
     return;
   }
-  if (IsFinished(ingest::ReadOldState(session_dir), memory != nullptr)) return;
+  const ingest::OldState old = ingest::ReadOldState(session_dir);
+  if (IsFinished(old, memory != nullptr)) return;
   if (living == Living::kLeaveAlone && ProcessLives(session_dir).value_or(false)) {
     ++report->live;
     return;
@@ -74,8 +75,13 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
   hooks.write_cycle = [&progress](const model::Cycle& cycle, const ingest::CyclePlace& place) {
     return ingest::WriteCycleShowing(cycle, place, progress);
   };
-  hooks.on_cycle = [report](const model::Cycle&, const CycleOutput& output) {
+  hooks.on_cycle = [report, &old](const model::Cycle& cycle, const CycleOutput& output) {
+    const bool was_deferred =
+        std::any_of(old.cycles.begin(), old.cycles.end(), [&](const CycleEntry& entry) {
+          return entry.index == cycle.index && entry.state == "deferred";
+        });
     report->cycles_written += output.error.empty() ? 1 : 0;
+    report->deferred_written += output.error.empty() && was_deferred ? 1 : 0;
     report->files.insert(report->files.end(), output.files.begin(), output.files.end());
   };
   bool is_live = false;

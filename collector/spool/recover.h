@@ -28,7 +28,8 @@ struct RecoverReport {
   uint32_t sessions = 0;  // looked at
   uint32_t live = 0;      // left alone: held by a running collector, or its process lives
   uint32_t cycles_written = 0;
-  uint64_t cut_bytes = 0;  // after the last whole frame
+  uint32_t deferred_written = 0;  // of these, left by a collector that had no memory for them
+  uint64_t cut_bytes = 0;         // after the last whole frame
   std::vector<std::string> files;
   std::vector<std::string> problems;
 };

@@ -2,6 +2,7 @@
 // whatever comes, and nothing is lost by it.
 #include "tests/unit/collector_ingest/stepcollector_fixture.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "collector/ingest/frame_reader.h"
@@ -66,16 +67,22 @@ class CollectorMemory : public Stepcollector {
     EXPECT_TRUE(written.ParseFromString(Next().payload));
     return written;
   }
-  // A cycle of one step with so many launches, each of one kernel.
-  void SendCycle(uint32_t cycle, uint32_t batches) {
+  // A cycle of one step with so many launches, each of one kernel; or with ranges of so many names.
+  void SendCycle(uint32_t cycle, uint32_t batches, bool has_names = false) {
     const int64_t begin = (cycle + 1) * 100'000 * kMs, end = begin + 90'000 * kMs;
     factory_.Event(cycle, v1::CycleEvent::ACTIVE_BEGIN, begin);
     factory_.Step(cycle, begin, end, cycle);
     int64_t at = begin;
     for (uint32_t b = 0; b < batches; ++b) {
       for (uint32_t i = 0; i < kPairsPerBatch; ++i, at += 10'000) {
-        factory_.Launch(++correlation_, at);
-        factory_.Kernel({.begin = at + 2000, .duration = 1000, .correlation = correlation_});
+        ++correlation_;
+        if (has_names) {
+          factory_.Push("request " + std::to_string(correlation_), at);
+          factory_.Pop(at + 1000);
+        } else {
+          factory_.Launch(correlation_, at);
+          factory_.Kernel({.begin = at + 2000, .duration = 1000, .correlation = correlation_});
+        }
       }
       Send(factory_.TakeFrame(at));
     }
@@ -126,6 +133,26 @@ TEST_F(CollectorMemory, ALargerOneIsLeftToItsReaderAndLaterOnesAreWrittenAgain) 
   EXPECT_EQ(manifest["balance"]["kernel"]["written"], 120 * kPairsPerBatch);
   EXPECT_EQ(manifest["cycle"]["complete"], true);
   EXPECT_EQ(Document("session.json")["cycles"][0]["state"], "written");
+}
+
+// A range for each request, each with a name of its own: few records, and large tables.
+TEST_F(CollectorMemory, NamesCountToo) {
+  SendCycle(0, 12, /*has_names=*/true);
+  EXPECT_NE(Written().error().find("deferred"), std::string::npos);
+  EXPECT_LE(PeakKib(collector_), kBoundKib);
+}
+
+TEST_F(CollectorMemory, ABadBoundIsOneLineAndAStatus) {
+  for (const char* value : {"lots", "63MiB", "-1", "1MiB", "256 MiB"}) {
+    EXPECT_EQ(Run({"--socket", Socket() + "2", "--out", Out(), "--memory", value}), 2) << value;
+    const std::string said = Said();
+    EXPECT_NE(said.find("--memory (STEPAGENT_COLLECTOR_MEMORY): '" + std::string(value) + "'"),
+              std::string::npos)
+        << said;
+  }
+  EXPECT_NE(Said().find("allowed: 64MiB or more"), std::string::npos);
+  const std::string said = Said();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 5);
 }
 
 }  // namespace

@@ -59,6 +59,23 @@ TEST_F(RunReportTest, OneRowPerRankAndWhatToTypeNext) {
   EXPECT_THAT(lines, Contains("  HTA, TensorBoard: " + run + "/traces/cycle-0000"));
 }
 
+TEST_F(RunReportTest, SaysWhatWasDeferredAndWhatWasNotWritten) {
+  AddSession(0, R"({"gpu":{"status":"collected"}})");
+  SessionEntry& session = outcome_.written.sessions[0];
+  outcome_.written.late = {{session.folder, {0}}};
+  EXPECT_THAT(Lines()[1], HasSubstr("1 cycle; cycle 0 needed more than the collector's memory"));
+  outcome_.written.late.clear();
+  session.cycles[0].state = "deferred";
+  session.cycles[0].files.clear();
+  session.cycles[0].error = "deferred: … `stepagent report /s` writes it …";
+  EXPECT_EQ(Lines()[1],
+            "  rank 0  train (pid 40)  1 cycle; cycle 0 deferred: … `stepagent report /s` writes it "
+            "…");
+  session.cycles[0].state = "failed";
+  session.cycles[0].error = "/t: No space left on device";
+  EXPECT_THAT(Lines()[1], HasSubstr("; cycle 0 was not written: /t: No space left on device"));
+}
+
 TEST_F(RunReportTest, WithoutAStepSourceItOffersTheRangesSeen) {
   plan_.is_whole = true;
   AddSession(0, "{}", R"({"ranges":[{"name":"load","domain":"","count":3,"total_ns":7},

@@ -97,6 +97,50 @@ TEST_F(SessionTest, WaitsForOpenOnesUntilTheDeadline) {
   EXPECT_EQ(WaitForSessions(Rules(0)).end, WaitEnd::kTimeout);
 }
 
+TEST_F(SessionTest, ADeferredCycleIsNotWaitedFor) {
+  Put("open", getpid(), R"([{"index":0,"state":"deferred","error":"deferred: why"}])");
+  const WaitResult result = WaitForSessions(Rules(0));
+  EXPECT_EQ(result.end, WaitEnd::kWritten);
+  EXPECT_TRUE(result.late.empty());
+  ASSERT_EQ(result.sessions.size(), 1U);
+  EXPECT_EQ(result.sessions[0].DeferredCycles(), std::vector<uint64_t>{0});
+  EXPECT_EQ(result.sessions[0].cycles[0].error, "deferred: why");
+}
+
+// Of a closed session it is tried once: here there is no raw file to write it from.
+TEST_F(SessionTest, ADeferredCycleThatCannotBeWrittenIsNoEndlessTry) {
+  Put("closed", kNoProcess, R"([{"index":0,"state":"deferred","error":"deferred: why"}])");
+  const WaitResult result = WaitForSessions(Rules(20000));
+  EXPECT_EQ(result.end, WaitEnd::kWritten);
+  EXPECT_TRUE(result.late.empty());
+  EXPECT_EQ(result.sessions[0].DeferredCycles().size(), 1U);
+}
+
+// A collector closes the session before it lets go of the raw file.
+TEST_F(SessionTest, ADeferredCycleIsLeftAloneWhileTheRawFileIsHeld) {
+  const std::string session = Put("closed", kNoProcess, R"([{"index":0,"state":"deferred"}])");
+  folder_.Write("run1/sessions/s1/raw.steps", "");
+  const int fd = open((session + "/raw.steps").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  EXPECT_EQ(WaitForSessions(Rules(0)).end, WaitEnd::kTimeout);
+  WaitRules rules = Rules(20000);
+  int rounds = 0;
+  rules.on_round = [&](const auto&) {
+    if (++rounds == 2) flock(fd, LOCK_UN);
+  };
+  EXPECT_EQ(WaitForSessions(rules).end, WaitEnd::kWritten);
+  EXPECT_EQ(rounds, 2);
+  close(fd);
+}
+
+TEST(LateSession, SaysWhichCycles) {
+  EXPECT_EQ(
+      (LateSession{"/s", {3}}).Text(),
+      "cycle 3 needed more than the collector's memory limit (STEPAGENT_COLLECTOR_MEMORY) and "
+      "was written afterwards, from raw.steps");
+  EXPECT_EQ((LateSession{"/s", {0, 2}}).Text().substr(0, 18), "cycles 0, 2 needed");
+}
+
 TEST_F(SessionTest, NothingThereYetIsNoEndWhenAsked) {
   EXPECT_EQ(WaitForSessions(Rules(0)).end, WaitEnd::kWritten);
   WaitRules rules = Rules(0);

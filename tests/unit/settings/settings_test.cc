@@ -48,6 +48,7 @@ TEST(SettingsTable, HoldsTheContractsNamesAndDefaults) {
       {"--max-bytes", "STEPAGENT_MAX_BYTES", "2GiB"},
       {"--max-trace-bytes", "STEPAGENT_MAX_TRACE_BYTES", "384MiB"},
       {"--ring-memory", "STEPAGENT_RING_MEMORY", "256MiB"},
+      {"--collector-memory", "STEPAGENT_COLLECTOR_MEMORY", "256MiB"},
       {"--arm-wait", "STEPAGENT_ARM_WAIT", "100ms"},
       {"--exit-wait", "STEPAGENT_EXIT_WAIT", "2s"},
       {"--log", "STEPAGENT_LOG", "warn"}};
