@@ -24,19 +24,20 @@ uint64_t TicksToNs(uint64_t ticks) {
 }
 
 constexpr uint32_t kLastActivity = 8;  // batch.proto Activity
-constexpr uint32_t kNvtx = 6;
+constexpr uint32_t kLaunch = 4, kNvtx = 6;
 constexpr uint32_t kTopRanges = 10;
 
 }  // namespace
 
-drain::CycleReportData PhaseController::MakeReport(uint32_t cycle, uint64_t tail_ns,
+drain::CycleReportData PhaseController::MakeReport(const ClosingCycle& closing, uint64_t tail_ns,
                                                    uint64_t in_vain) {
   drain::CycleReportData report;
-  report.cycle = cycle;
+  report.cycle = closing.cycle;
   report.tail_wait_ns = tail_ns;
   report.launches_awaited_in_vain = in_vain;
   DescribeGpu(&report);
   DescribeKinds(&report);
+  ForgiveLateLoss(closing, &report);
   NoteOtherKinds(&report);
   if (options_.native_stacks) DescribeStacks(&report);
   const cupti::BackendCounters counters = backend_->counters();
@@ -155,6 +156,21 @@ void PhaseController::DescribeGpu(drain::CycleReportData* report) {
   if (state.graph_level.empty()) state.graph_level = options_.graph_nodes ? "node" : "graph";
 }
 
+// CUPTI was ended behind the window, and every launch of it has its record: nothing is missing.
+void PhaseController::ForgiveLateLoss(const ClosingCycle& closing, drain::CycleReportData* report) {
+  const bool was_followed = (options_.activities & proto::ActivityBit(kLaunch)) != 0;
+  if (!backend_->IsLost() || !was_followed || report->launches_awaited_in_vain != 0) return;
+  if (closing.gpu.status == GpuState::Status::kUnavailable) return;
+  report->gpu.status = closing.gpu.status;
+  report->gpu.reason_code = closing.gpu.reason_code;
+  report->gpu.reason = closing.gpu.reason;
+  for (cupti::KindState& kind : report->kinds) {
+    for (const cupti::KindState& at_end : closing.kinds) {
+      if (at_end.activity == kind.activity) kind = at_end;
+    }
+  }
+}
+
 // One row per activity, also for those that CUPTI was never asked for.
 void PhaseController::DescribeKinds(drain::CycleReportData* report) {
   if (has_cuda_.load(std::memory_order_acquire)) report->kinds = backend_->kinds();
@@ -220,6 +236,12 @@ void PhaseController::NoteResult(const drain::CycleReportData& report) {
     if ((options_.require & bit) != 0 && !kind.enabled) unmet_ |= bit;
   }
   const bool wanted = (options_.activities & kDeviceKinds) != 0;
+  if (wanted && backend_->IsLost() && report.gpu.reason_code != "kinds_missing" &&
+      report.gpu.status == GpuState::Status::kPartial) {
+    last_error_ = "device part cut short: " + report.gpu.reason;
+    guard::Log(proto::LogLevel::kWarn,
+               "cycle " + std::to_string(report.cycle) + ": " + last_error_);
+  }
   if (wanted && report.gpu.status == GpuState::Status::kUnavailable) {
     last_error_ = "host only: " + report.gpu.reason;
     if (std::exchange(told_host_only_, report.gpu.reason) != report.gpu.reason) {

@@ -153,11 +153,7 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
       window_begin_ticks_ = event.ticks;
       break;
     case Kind::kActiveEnd:
-      recording_ = false;
-      ForgetFirstTry();
-      closing_.push_back({event.cycle, now_ns, now_ns, kFirstFlushPauseNs, /*is_fresh=*/true,
-                          event.ended == core::Ended::kLimit ? limit_reason_ : std::string()});
-      gate_->SetTailPending(true);
+      BeginTail(event, now_ns);
       break;
     case Kind::kCancelled:
       recording_ = false;
@@ -169,6 +165,22 @@ void PhaseController::OnGateEvent(const core::GateEvent& event, uint64_t now_ns)
     case Kind::kStepEnd:
       break;
   }
+}
+
+void PhaseController::BeginTail(const core::GateEvent& event, uint64_t now_ns) {
+  recording_ = false;
+  ForgetFirstTry();
+  ClosingCycle& closing = closing_.emplace_back();
+  closing.cycle = event.cycle;
+  closing.since_ns = closing.next_flush_ns = now_ns;
+  closing.flush_pause_ns = kFirstFlushPauseNs;
+  closing.is_fresh = true;
+  if (event.ended == core::Ended::kLimit) closing.limit = limit_reason_;
+  gate_->SetTailPending(true);
+  MutexLock lock(&arm_mutex_);
+  if (!backend_->IsArmed() || backend_->NoteLoss()) return;
+  closing.gpu = backend_->state();
+  closing.kinds = backend_->kinds();
 }
 
 // A later cycle's arming is no second try of this one's.
@@ -278,7 +290,8 @@ void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t 
     if (backend_->IsArmed()) backend_->DisableCallbacks();
     callbacks_on_ = false;
   }
-  const bool owed = backend_->IsArmed() && drainer_->Outstanding(front.cycle) != 0;
+  const bool owed =
+      backend_->IsArmed() && !backend_->IsLost() && drainer_->Outstanding(front.cycle) != 0;
   if ((owed || (in_flight && !gate.wants_device)) && !grace_over) {
     if (now_ns < front.next_flush_ns) return;
     MutexLock lock(&arm_mutex_);
@@ -301,7 +314,7 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
     if (has_cuda_ && !backend_->IsArmed()) backend_->Diagnose();
     TakeClockSample();
   }
-  drain::CycleReportData report = MakeReport(closing.cycle, now_ns - closing.since_ns, in_vain);
+  drain::CycleReportData report = MakeReport(closing, now_ns - closing.since_ns, in_vain);
   NoteResult(report);
   drain::BatchBuilder& builder = drainer_->builder();
   if (builder.redactor() != nullptr) builder.redactor()->Apply(&report);

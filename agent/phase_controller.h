@@ -77,8 +77,12 @@ class PhaseController {
     uint64_t flush_pause_ns;
     bool is_fresh;      // no drain round since the window's end
     std::string limit;  // the cap that ended it, "" none
+    // What was on at the window's end, which CUPTI had then lived to see; status: it had not.
+    cupti::GpuState gpu;
+    std::vector<cupti::KindState> kinds;
   };
 
+  void BeginTail(const core::GateEvent& event, uint64_t now_ns);
   void ForgetFirstTry();
   void BeginCycle(uint32_t cycle);
   void LookForCuda();
@@ -96,13 +100,14 @@ class PhaseController {
   void ReleaseIfIdle(const core::StepGate::Snapshot& gate);
   [[nodiscard]] uint64_t NextWake(const core::StepGate::Snapshot& gate, uint64_t now_ns) const;
   // cycle_reporting.cc
-  [[nodiscard]] drain::CycleReportData MakeReport(uint32_t cycle, uint64_t tail_ns,
+  [[nodiscard]] drain::CycleReportData MakeReport(const ClosingCycle& closing, uint64_t tail_ns,
                                                   uint64_t in_vain);
   void FillAllSteps(drain::CycleReportData* report);
   void DescribeGpu(drain::CycleReportData* report);
   void DescribeKinds(drain::CycleReportData* report);
   void NoteOtherKinds(drain::CycleReportData* report);
   void NoteDroppedSteps(drain::CycleReportData* report);
+  void ForgiveLateLoss(const ClosingCycle& closing, drain::CycleReportData* report);
   void NoteSecondTry(drain::CycleReportData* report);
   void DescribeStacks(drain::CycleReportData* report);
   void NoteResult(const drain::CycleReportData& report);

@@ -42,6 +42,7 @@ using SetThreadIdTypeFn = CUptiResult (*)(uint32_t);
   X(Subscribe_v2, SubscribeV2Fn, false)                                                  \
   X(Unsubscribe, decltype(&::cuptiUnsubscribe), true)                                    \
   X(EnableCallback, decltype(&::cuptiEnableCallback), true)                              \
+  X(GetCallbackState, decltype(&::cuptiGetCallbackState), false)                         \
   X(ActivityRegisterCallbacks, decltype(&::cuptiActivityRegisterCallbacks), true)        \
   X(ActivityEnable, decltype(&::cuptiActivityEnable), true)                              \
   X(ActivityEnableAndDump, EnableAndDumpFn, false)                                       \

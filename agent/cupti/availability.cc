@@ -104,6 +104,12 @@ Reason ForkedChildReason() {
 
 Reason NotAskedReason() { return {"not_asked", "no device activity was asked for (--activities)"}; }
 
+Reason FinalizedReason() {
+  return {"cupti_finalized",
+          "another CUPTI client of this process ended CUPTI (cuptiFinalize) while this cycle was "
+          "collected: what came after is not known"};
+}
+
 Reason ReasonOfDriver(int result) {
   if (result == 0) return {};
   const Row* row = Find(kDriverRows, result);

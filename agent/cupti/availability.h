@@ -33,6 +33,8 @@ enum : int {
 [[nodiscard]] Reason NotInitializedReason();
 [[nodiscard]] Reason ForkedChildReason();
 [[nodiscard]] Reason NotAskedReason();
+// cuptiFinalize by somebody else, while we collected.
+[[nodiscard]] Reason FinalizedReason();
 // From cuInit or cuDriverGetVersion; not set for 0.
 [[nodiscard]] Reason ReasonOfDriver(int result);
 // From a CUPTI call. `text` is the library's own name of the code; `holder` may be empty.

@@ -3,6 +3,7 @@
 #include "agent/cupti/backend.h"
 
 #include <optional>
+#include <utility>
 
 #include "agent/cupti/api_call_handler.h"
 #include "agent/cupti/callback_entry.h"
@@ -30,7 +31,7 @@ bool BackendImpl::CudaIsMapped() const {
 }
 
 void BackendImpl::Arm(const ArmRequest& request) {
-  if (IsArmed() && request.activities == request_.activities &&
+  if (IsArmed() && !NoteLoss() && request.activities == request_.activities &&
       request.graph_nodes == request_.graph_nodes) {
     request_.native_stacks = request.native_stacks;
     ApiCallHandler::SetStackSource(request_.native_stacks ? stack_source_ : nullptr);
@@ -63,6 +64,7 @@ void BackendImpl::ArmSteps() {
                                        &BackendImpl::EnableCalls, &BackendImpl::Summarize};
   state_ = GpuState();
   kinds_.clear();
+  is_lost_ = false;
   reason_is_pending_ = false;
   was_not_initialized_ = false;
   std::optional<guard::LoaderGate::Scope> gate(std::in_place, kGateWaitNs);
@@ -143,7 +145,7 @@ bool BackendImpl::LoadLibrary() {
 
 int BackendImpl::Subscribe(std::string* holder) {
   if (subscription_.is_subscribed()) {
-    if (!catalog_.functions().empty()) {
+    if (!catalog_.functions().empty() && subscription_.IsAlive()) {
       const CallbackCatalog::Function& any = catalog_.functions().front();
       const int result = subscription_.EnableCallback(false, any.domain, any.cbid);
       if (result == kCuptiOk) return result;
@@ -259,6 +261,9 @@ bool BackendImpl::EnableCalls() {
   const std::string error =
       has_functions ? api_.ResultText(result) : "cuptiGetCallbackName names no function";
   const bool is_on = result == kCuptiOk && has_functions;
+  are_calls_on_ = is_on;
+  // An extra: CUPTI's own death would go unnoticed.
+  subscription_.SetWitness(kDomainState, kStateFatalError);
   for (uint32_t activity : {kActivityLaunch, kActivitySync}) {
     KindState* kind = Kind(activity);
     if (kind == nullptr) continue;
@@ -294,30 +299,35 @@ int BackendImpl::SwitchCallbacks(bool on) {
     const int result = subscription_.EnableCallback(on, function.domain, function.cbid);
     if (first_error == kCuptiOk) first_error = result;
   }
-  // Extras: without them captured launches are waited for until the grace time, and CUPTI's own
-  // death goes unnoticed; neither stops the collection.
+  // An extra: without it captured launches are waited for until the grace time.
   (void)subscription_.EnableCallback(on && Wants(kActivityLaunch), kDomainResource,
                                      kGraphNodeCreated);
-  (void)subscription_.EnableCallback(on, kDomainState, kStateFatalError);
   return first_error;
 }
 
 void BackendImpl::DisableCallbacks() {
   if (!IsArmed()) return;
-  (void)SwitchCallbacks(false);
+  if (!NoteLoss()) {
+    const bool were_on = std::exchange(are_calls_on_, false);
+    const int result = SwitchCallbacks(false);
+    // Without a witness this is all there is to tell by.
+    if (were_on && !subscription_.has_witness() && result == CUPTI_ERROR_INVALID_PARAMETER) {
+      Lose(FinalizedReason());
+    }
+  }
   ApiCallHandler::NewEpoch();
 }
 
 void BackendImpl::EnableCallbacks() {
   if (!IsArmed()) return;
   ApiCallHandler::NewEpoch();
-  (void)SwitchCallbacks(true);
+  if (!NoteLoss()) are_calls_on_ = SwitchCallbacks(true) == kCuptiOk;
 }
 
 uint32_t BackendImpl::CallsInFlight() const { return ApiCallHandler::InFlight(); }
 
 void BackendImpl::FlushPlain() {
-  if (!IsArmed()) return;
+  if (!IsArmed() || NoteLoss()) return;
   (void)subscription_.Flush(false);
   ReadDropped();
 }
@@ -325,9 +335,11 @@ void BackendImpl::FlushPlain() {
 void BackendImpl::Disarm() {
   if (!IsArmed()) return;
   DisableCallbacks();
-  subscription_.DisableKinds();
-  (void)subscription_.Flush(true);
-  ReadDropped();
+  if (!is_lost_) {
+    subscription_.DisableKinds();
+    (void)subscription_.Flush(true);
+    ReadDropped();
+  }
   ApiCallHandler::Sweep();
   is_armed_.store(false, std::memory_order_release);
 }
@@ -342,7 +354,7 @@ void BackendImpl::Release() {
 }
 
 void BackendImpl::DumpExisting() {
-  if (!IsArmed()) return;
+  if (!IsArmed() || is_lost_) return;
   for (const KindSpec& spec : kKinds) {
     if (spec.role == KindRole::kInventory) (void)subscription_.EnableKindAndDump(spec.kind);
   }

@@ -36,6 +36,8 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] uint32_t CallsInFlight() const override;
   void EnableCallbacks() override;
   void FlushPlain() override;
+  [[nodiscard]] bool IsLost() const override { return is_lost_; }
+  bool NoteLoss() override;
   void Disarm() override;
   void Release() override;
   [[nodiscard]] bool IsSubscribed() const override { return subscription_.is_subscribed(); }
@@ -73,7 +75,9 @@ class BackendImpl final : public CuptiBackend {
   void EnableKind(const KindSpec& spec);
   void EnableGraphLevel();
   void NoteQuirks();
-  void NoteFatal();
+  // As NoteLoss, but asks nothing of CUPTI.
+  bool NoteFatal();
+  void Lose(const Reason& reason);
   [[nodiscard]] KindState* Kind(uint32_t activity);
   [[nodiscard]] int SwitchCallbacks(bool on);
   [[nodiscard]] bool Wants(uint32_t activity) const {
@@ -108,6 +112,8 @@ class BackendImpl final : public CuptiBackend {
   bool must_note_cuda_ = false;          // forked: the parent's CUDA is not ours
   std::atomic<bool> is_armed_{false};
   bool has_armed_once_ = false;
+  bool are_calls_on_ = false;  // callbacks of all functions that are wanted
+  bool is_lost_ = false;       // this collection ended with CUPTI: nothing is asked of it any more
   bool reason_is_pending_ = false;    // told inside InitializeInjection, before cuInit had a result
   bool was_not_initialized_ = false;  // and it was CUPTI that found no usable driver
   bool must_describe_devices_ = false;

@@ -143,15 +143,32 @@ void BackendImpl::NoteQuirks() {
   }
 }
 
-void BackendImpl::NoteFatal() {
+bool BackendImpl::NoteFatal() {
   const int result = FatalResult();
-  if (result == kCuptiOk || !subscription_.is_subscribed()) return;
+  if (result == kCuptiOk || is_lost_ || !IsArmed()) return is_lost_;
   ClearFatalResult();
-  // CUPTI has finalised itself: the subscription is gone with it.
-  subscription_.Abandon();
+  Lose({"cupti_stopped", "CUPTI met a fatal error and stopped itself: " + api_.ResultText(result)});
+  return true;
+}
+
+bool BackendImpl::NoteLoss() {
+  if (NoteFatal() || !IsArmed()) return is_lost_;
+  if (!subscription_.IsAlive()) Lose(FinalizedReason());
+  return is_lost_;
+}
+
+// The handle is kept for the next arming to give back: it may be good still.
+void BackendImpl::Lose(const Reason& reason) {
+  is_lost_ = true;
+  subscription_.ForgetKinds();
+  decoder_.LoseNames();
   state_.status = GpuState::Status::kPartial;
-  state_.reason_code = "cupti_stopped";
-  state_.reason = "CUPTI met a fatal error and stopped itself: " + api_.ResultText(result);
+  state_.reason_code = reason.code;
+  state_.reason = reason.sentence;
+  for (KindState& kind : kinds_) {
+    kind.enabled = false;
+    kind.error += (kind.error.empty() ? "" : "; ") + reason.code;
+  }
 }
 
 uint64_t BackendImpl::DeviceClockNs() const {
@@ -169,10 +186,11 @@ uint64_t BackendImpl::Decode(core::ActivitySink* sink) {
   BufferPool* pool = Pool();
   if (pool == nullptr) return 0;
   if (IsArmed()) {
-    NoteFatal();
+    (void)NoteFatal();
     if (must_describe_devices_) DescribeDevices(sink);
   }
   if (!pool->HasCompleted()) return 0;
+  (void)NoteLoss();  // names die with CUPTI
   decoder_.SetNow(DeviceClockNs());
   uint64_t decoded = 0;
   pool->TakeCompleted([&](const BufferPool::Completed& buffer) {
@@ -252,6 +270,8 @@ void BackendImpl::ForgetAll() {
   pool_.store(nullptr, std::memory_order_relaxed);
   is_armed_.store(false, std::memory_order_relaxed);
   has_armed_once_ = false;
+  are_calls_on_ = false;
+  is_lost_ = false;
   cuda_noted_.store(false, std::memory_order_relaxed);
   failed_init_ = kCudaOk;
   must_note_cuda_ = true;

@@ -93,6 +93,11 @@ class CuptiBackend {
   [[nodiscard]] virtual uint32_t CallsInFlight() const = 0;
   virtual void EnableCallbacks() = 0;
   virtual void FlushPlain() = 0;
+  // CUPTI ended while armed (finalised by another client, or by itself): nothing more will come.
+  // state() and kinds() say so until the next Arm, which starts anew. NoteLoss asks CUPTI and is
+  // part of whatever else asks something of it; IsLost gives the last answer.
+  [[nodiscard]] virtual bool IsLost() const = 0;
+  virtual bool NoteLoss() = 0;
   // Kinds off, then one forced flush; every buffer that comes back is decoded before this returns
   // control to the caller's next TakeBuffers.
   virtual void Disarm() = 0;

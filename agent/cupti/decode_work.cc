@@ -52,7 +52,7 @@ bool Decoder::OnKernel(const RecordView& record, core::ActivitySink* sink) {
   kernel.flags = TimingFlags(kernel.start_ns, kernel.end_ns);
   if (record.GetSince<uint8_t>(216, 208) != 0) kernel.flags |= core::kDeviceLaunched;
   const auto* name = record.Get<const char*>(104);
-  if (name == nullptr) {
+  if (name == nullptr || are_names_lost_) {
     kernel.flags |= core::kDeviceNullName;
     kernel.name = core::kNoName;
   } else {

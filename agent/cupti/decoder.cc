@@ -38,7 +38,10 @@ void Decoder::Use(const ApiTable* api, const Layouts* layouts, const Driver* dri
   driver_ = driver;
 }
 
-void Decoder::ForgetNames() { names_.Clear(); }
+void Decoder::ForgetNames() {
+  names_.Clear();
+  are_names_lost_ = false;
+}
 
 bool Decoder::Reject(uint32_t activity, core::ActivitySink* sink) {
   ++counts_.invalid;

@@ -33,6 +33,8 @@ class Decoder {
   void Use(const ApiTable* api, const Layouts* layouts, const Driver* driver);
   // A new collection begins: pointers seen before may mean something else now.
   void ForgetNames();
+  // CUPTI has ended and freed its names: from here on they are not looked at, until ForgetNames.
+  void LoseNames() { are_names_lost_ = true; }
   void ForgetCounts() { counts_ = DecodeCounts(); }
   // CUPTI's clock now, against which stamps are judged; 0 unknown.
   void SetNow(uint64_t cupti_now_ns) { now_ns_ = cupti_now_ns; }
@@ -86,6 +88,7 @@ class Decoder {
   uint64_t now_ns_ = 0;
   DecodeCounts counts_;
   NameCache names_;
+  bool are_names_lost_ = false;
 };
 
 }  // namespace stepagent::cupti

@@ -34,6 +34,8 @@ int Subscription::Subscribe(CUpti_CallbackFunc callback, std::string* holder) {
 
 void Subscription::Unsubscribe() {
   if (handle_ == nullptr) return;
+  bool is_ours = true;
+  if (has_witness_ && ReadWitness(&is_ours) == CUPTI_SUCCESS && !is_ours) return Abandon();
   const int result = api_->Unsubscribe(handle_);
   // No such subscriber: a rival has finalised CUPTI, and the handle means nothing any more.
   if (result == CUPTI_SUCCESS || result == CUPTI_ERROR_INVALID_PARAMETER) {
@@ -41,6 +43,30 @@ void Subscription::Unsubscribe() {
   } else {
     unsubscribe_error_ = result;
   }
+}
+
+int Subscription::ReadWitness(bool* is_on) const {
+  uint32_t state = 0;
+  const int result =
+      api_->GetCallbackState(&state, handle_, static_cast<CUpti_CallbackDomain>(witness_domain_),
+                             static_cast<CUpti_CallbackId>(witness_cbid_));
+  *is_on = state != 0;
+  return result;
+}
+
+void Subscription::SetWitness(uint32_t domain, uint32_t cbid) {
+  has_witness_ = false;
+  if (EnableCallback(true, domain, cbid) != CUPTI_SUCCESS) return;
+  if (api_->GetCallbackState == nullptr) return;
+  witness_domain_ = domain;
+  witness_cbid_ = cbid;
+  has_witness_ = ReadWitness(&has_witness_) == CUPTI_SUCCESS && has_witness_;
+}
+
+bool Subscription::IsAlive() const {
+  if (!has_witness_) return true;
+  bool is_on = false;
+  return ReadWitness(&is_on) == CUPTI_SUCCESS && is_on;
 }
 
 int Subscription::RegisterBuffers(CUpti_BuffersCallbackRequestFunc request,

@@ -24,14 +24,23 @@ class Subscription {
   [[nodiscard]] bool is_subscribed() const { return handle_ != nullptr; }
   // An error other than "no such subscriber" keeps the handle, for a later try.
   void Unsubscribe();
+  // Switches a callback on that stays on until the subscription ends. IsAlive asks for it: it goes
+  // off when somebody finalises CUPTI, also where a rival's subscription then has our handle's
+  // value. Without a witness nothing is known and IsAlive says true.
+  void SetWitness(uint32_t domain, uint32_t cbid);
+  [[nodiscard]] bool has_witness() const { return has_witness_; }
+  [[nodiscard]] bool IsAlive() const;
   // What the last Unsubscribe said, where it kept the handle; else 0.
   [[nodiscard]] int unsubscribe_error() const { return unsubscribe_error_; }
   // Forgets the handle without a call: somebody finalised CUPTI and it means nothing any more.
   void Abandon() {
     handle_ = nullptr;
     unsubscribe_error_ = CUPTI_SUCCESS;
+    has_witness_ = false;
     enabled_.clear();
   }
+  // The kinds went off with CUPTI: what is on now is somebody else's.
+  void ForgetKinds() { enabled_.clear(); }
 
   [[nodiscard]] int RegisterBuffers(CUpti_BuffersCallbackRequestFunc request,
                                     CUpti_BuffersCallbackCompleteFunc complete);
@@ -46,10 +55,13 @@ class Subscription {
 
  private:
   void Remember(uint32_t kind);
+  [[nodiscard]] int ReadWitness(bool* is_on) const;
 
   const ApiTable* api_;
   CUpti_SubscriberHandle handle_ = nullptr;
   int unsubscribe_error_ = CUPTI_SUCCESS;
+  bool has_witness_ = false;
+  uint32_t witness_domain_ = 0, witness_cbid_ = 0;
   std::vector<uint32_t> enabled_;
 };
 

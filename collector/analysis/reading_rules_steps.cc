@@ -142,6 +142,8 @@ int32_t StepAt(const model::Cycle& cycle, model::TimeNs at) {
 
 bool LostKernels(const model::Cycle& cycle) {
   const model::Balance& b = cycle.balance[static_cast<size_t>(model::Activity::kKernel)];
+  const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(model::Activity::kKernel)];
+  if (kind.requested && !kind.enabled) return true;  // cut short: what is there is not all
   return b.dropped.value_or(0) + b.invalid.value_or(0) > 0;
 }
 

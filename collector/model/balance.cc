@@ -117,6 +117,8 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
     b.out_of_window = a.out_of_window()[i] + v.pending->out_of_window[i];
     b.invalid = a.invalid()[i] + v.losses.invalid[i];
     if (kind.requested || arrived > 0) kind.observed = a.written()[i] + a.invalid()[i];
+    // Switched off or failed while records came: what else there was, nobody knows.
+    if (is_blind) continue;
     // CUPTI counts its drops without saying of which kind they were; nor does anybody know what a
     // buffer held behind a record that CUPTI's own iterator could not pass.
     const bool is_unknown =
@@ -129,6 +131,13 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
   }
 }
 
+// All of it, as far as anybody can tell: not a kind that failed while records came.
+bool IsCounted(const Cycle& cycle, Activity a) {
+  const KindStatus& kind = cycle.kinds[static_cast<size_t>(a)];
+  return cycle.balance[static_cast<size_t>(a)].written.has_value() &&
+         (kind.enabled || !kind.requested);
+}
+
 bool IsObserved(const Cycle& cycle, Activity a) {
   return cycle.balance[static_cast<size_t>(a)].written.has_value();
 }
@@ -138,9 +147,9 @@ bool IsObserved(const Cycle& cycle, Activity a) {
 void BlankUnobserved(Cycle* cycle) {
   const bool has_launches = cycle->SeesLaunches();
   const auto blank = [cycle, has_launches](auto* counts) {
-    if (!has_launches || !IsObserved(*cycle, Activity::kKernel)) counts->kernels.reset();
-    if (!has_launches || !IsObserved(*cycle, Activity::kMemcpy)) counts->copies.reset();
-    if (!has_launches || !IsObserved(*cycle, Activity::kMemset)) counts->sets.reset();
+    if (!has_launches || !IsCounted(*cycle, Activity::kKernel)) counts->kernels.reset();
+    if (!has_launches || !IsCounted(*cycle, Activity::kMemcpy)) counts->copies.reset();
+    if (!has_launches || !IsCounted(*cycle, Activity::kMemset)) counts->sets.reset();
   };
   for (Step& step : cycle->steps) blank(&step);
   blank(&cycle->outside_steps);
@@ -312,8 +321,14 @@ uint64_t PartialSteps(const Cycle& cycle) {
                                              [](const Step& step) { return step.partial; }));
 }
 
+// Collection failed on the way; what was never on is another matter, and `kinds` tells it.
+bool WasCutShort(const Cycle& cycle) {
+  return cycle.gpu.status == "partial" && cycle.gpu.reason_code != "kinds_missing";
+}
+
 // What a cycle that ran to its end lacks, in words; "" when no device record is owed.
 std::string WhatIsOwed(const Verdict& v, const Cycle& cycle) {
+  if (WasCutShort(cycle)) return cycle.gpu.reason;
   if (const uint64_t partial = PartialSteps(cycle); partial > 0) {
     return Plural(partial, "active step") +
            " ran before CUPTI was ready (more warmup steps, or a longer --arm-wait)";
@@ -346,7 +361,7 @@ bool IsComplete(const Verdict& v, const Cycle& cycle) {
   if (!reached_plan && (was_planned || !ended_by_user)) return false;
   if (p.report && p.report->launches_awaited_in_vain() > 0) return false;
   if (cycle.joins.launches_without_device_work.value_or(0) > 0) return false;
-  if (PartialSteps(cycle) > 0) return false;
+  if (PartialSteps(cycle) > 0 || WasCutShort(cycle)) return false;
   return std::all_of(cycle.steps.begin(), cycle.steps.end(),
                      [](const Step& s) { return s.complete; });
 }

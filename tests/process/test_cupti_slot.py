@@ -73,11 +73,26 @@ class Slot(CuptiTest):
 
     def test_finalised_between_cycles(self):
         """A rival that ends CUPTI under us costs nothing: the next cycle starts it again."""
+        # Active 5 and 11; it finalises at the start of step 8.
         first, second = self.capture(
-            ['cupti_ways', 'finalise', '16', '30000', SONAME], 2, schedule=KEPT)
+            ['cupti_ways', 'finalise', '16', '60000', SONAME], 2,
+            schedule='wait=3,warmup=2,active=1,repeat=2')
         self.check_collected(first)
         self.check_collected(second)
         self.assertIn('finalise: 0', self.result.stdout)
+
+    def test_finalised_at_the_end_of_our_window(self):
+        """Either it was seen whole before, or nobody knows: never something in between."""
+        first, second = self.capture(['cupti_ways', 'finalise', '16', '30000', SONAME], 2,
+                                     schedule=KEPT)
+        self.check_collected(second)
+        counts = {(step['launches'], step['kernels']) for step in first.manifest['steps']}
+        if first.manifest['gpu']['status'] == 'collected':
+            self.assertEqual(counts, {(1, 1)})
+            self.assertTrue(first.manifest['cycle']['complete'])
+        else:
+            self.assertEqual(first.manifest['gpu']['reason_code'], 'cupti_finalized')
+            self.assertEqual(counts, {(None, None)})
 
     def test_a_failure_of_ours_is_not_blamed_on_a_rival(self):
         """CUPTI that names no function: every cycle says so, and afterwards the slot is free."""
@@ -90,6 +105,35 @@ class Slot(CuptiTest):
             for step in cycle.manifest['steps']:
                 self.assertEqual({step[k] for k in ('launches', 'kernels', 'copies', 'sets')}, {None})
         self.assertIn('rival: subscribe at a step: 0', self.result.stdout)
+
+    def check_finalised(self, schedule):
+        """The cycle says so, and no count of it is taken for a whole one; the next is right."""
+        first, second = self.capture(['cupti_ways', 'finalise', '24', '30000', SONAME], 2,
+                                     schedule=schedule)
+        self.assertIn('finalise: 0', self.result.stdout)
+        self.check_collected(second)
+        self.assertTrue(second.manifest['cycle']['complete'], second.manifest['cycle'])
+        gpu = first.manifest['gpu']
+        self.assertEqual((gpu['status'], gpu['reason_code']), ('partial', 'cupti_finalized'))
+        self.assertFalse(first.manifest['cycle']['complete'])
+        self.assertIn('cuptiFinalize', first.manifest['cycle']['reason'])
+        self.assertIn('cuptiFinalize', self.result.stderr)
+        for step in first.manifest['steps']:
+            self.assertEqual({step[k] for k in ('launches', 'kernels', 'copies', 'sets')}, {None})
+        for kind in ('kernel', 'launch'):
+            self.assertIsNone(first.manifest['balance'][kind]['produced'])
+            self.assertTrue(first.manifest['kinds'][kind]['error'])
+        with open(os.path.join(first.folder, 'summary.txt'), encoding='utf-8') as text:
+            self.assertIn('cuptiFinalize', text.read())
+        return first
+
+    def test_finalised_in_our_warmup(self):
+        first = self.check_finalised('skip_first=2,wait=4,warmup=3,active=2,repeat=2')  # step 8
+        self.assertEqual(first.steps, [9, 10])
+
+    def test_finalised_in_our_window(self):
+        first = self.check_finalised('skip_first=2,wait=4,warmup=1,active=4,repeat=2')
+        self.assertEqual(first.steps, [7, 8, 9, 10])
 
     def test_what_is_never_called(self):
         stats = self.scratch + '/stats'

@@ -338,6 +338,63 @@ TEST_F(BackendOnSim, ARivalFinalisesBetweenCycles) {
   EXPECT_EQ(core::NameTable::Text(sink_.kernels[1].name), "_Z4gemmPfS_");
 }
 
+TEST_F(BackendOnSim, ARivalFinalisesWhileWeCollect) {
+  Arm();
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  Rival().Finalize();
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);  // seen by nobody
+  Cuda().CtxSynchronize();
+  CloseWindow(0);
+  EXPECT_TRUE(Backend().IsLost());
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kPartial);
+  EXPECT_EQ(Backend().state().reason_code, "cupti_finalized");
+  for (const KindState& kind : Backend().kinds()) {
+    EXPECT_FALSE(kind.enabled) << kind.activity;
+    EXPECT_FALSE(kind.error.empty()) << kind.activity;
+  }
+  // What CUPTI gave back at its end counts; its names are gone with it.
+  ASSERT_EQ(sink_.kernels.size(), 1U);
+  EXPECT_NE(sink_.kernels[0].flags & core::kDeviceNullName, 0);
+  sink_ = RecordingSink();
+  Arm();
+  EXPECT_FALSE(Backend().IsLost());
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected) << Backend().state().reason;
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  CloseWindow(1);
+  ASSERT_EQ(sink_.kernels.size(), 1U);
+  EXPECT_EQ(core::NameTable::Text(sink_.kernels[0].name), "_Z4gemmPfS_");
+}
+
+// The rival's subscription may have our old handle's value: it is not taken for ours, and kept.
+TEST_F(BackendOnSim, ARivalFinalisesAndTakesOurPlace) {
+  for (const bool is_armed : {true, false}) {
+    Arm();
+    Record(false);
+    if (!is_armed) {
+      Backend().Disarm();
+      Backend().Decode(&sink_);
+    }
+    Rival rival;
+    rival.Finalize();
+    ASSERT_EQ(rival.Subscribe(), 0);
+    Backend().Disarm();
+    Backend().Decode(&sink_);
+    EXPECT_EQ(Backend().IsLost(), is_armed);
+    ArmRequest request;
+    request.activities = kAll;
+    Backend().Arm(request);
+    EXPECT_EQ(Backend().state().reason_code, "slot_taken") << Backend().state().reason;
+    EXPECT_EQ(rival.EnableSomething(), 0);
+    Backend().Release();
+    EXPECT_EQ(rival.EnableSomething(), 0) << "the rival was thrown out";
+    rival.Unsubscribe();
+  }
+  Arm();
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected);
+}
+
 TEST_F(BackendOnSim, AForkedChildIsToldSo) {
   Arm();
   const pid_t child = fork();

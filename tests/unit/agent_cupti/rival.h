@@ -28,6 +28,8 @@ class Rival {
     return api_.Subscribe(&handle_, OnCall, nullptr);
   }
   void Unsubscribe() { (void)api_.Unsubscribe(handle_); }
+  // Fails where the subscription is no more.
+  int EnableSomething() { return api_.EnableCallback(1, handle_, CUPTI_CB_DOMAIN_RESOURCE, 1); }
   void Finalize() { (void)finalize_(); }
   [[nodiscard]] bool has_names() const { return api_.Subscribe_v2 != nullptr; }
 
