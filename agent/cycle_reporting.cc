@@ -156,10 +156,12 @@ void PhaseController::DescribeGpu(drain::CycleReportData* report) {
   if (state.graph_level.empty()) state.graph_level = options_.graph_nodes ? "node" : "graph";
 }
 
-// CUPTI was ended behind the window, and every launch of it has its record: nothing is missing.
+// CUPTI was ended behind the window, or its last flush failed, and every launch of the window has
+// its record: nothing is missing.
 void PhaseController::ForgiveLateLoss(const ClosingCycle& closing, drain::CycleReportData* report) {
   const bool was_followed = (options_.activities & proto::ActivityBit(kLaunch)) != 0;
-  if (!backend_->IsLost() || !was_followed || report->launches_awaited_in_vain != 0) return;
+  const bool was_late = backend_->IsLost() || report->gpu.reason_code == "flush_failed";
+  if (!was_late || !was_followed || report->launches_awaited_in_vain != 0) return;
   if (closing.gpu.status == GpuState::Status::kUnavailable) return;
   report->gpu.status = closing.gpu.status;
   report->gpu.reason_code = closing.gpu.reason_code;
@@ -236,11 +238,13 @@ void PhaseController::NoteResult(const drain::CycleReportData& report) {
     if ((options_.require & bit) != 0 && !kind.enabled) unmet_ |= bit;
   }
   const bool wanted = (options_.activities & kDeviceKinds) != 0;
-  if (wanted && backend_->IsLost() && report.gpu.reason_code != "kinds_missing" &&
-      report.gpu.status == GpuState::Status::kPartial) {
+  if (wanted && report.gpu.status == GpuState::Status::kPartial &&
+      report.gpu.reason_code != "kinds_missing") {
     last_error_ = "device part cut short: " + report.gpu.reason;
-    guard::Log(proto::LogLevel::kWarn,
-               "cycle " + std::to_string(report.cycle) + ": " + last_error_);
+    if (std::exchange(told_host_only_, report.gpu.reason) != report.gpu.reason) {
+      guard::Log(proto::LogLevel::kWarn,
+                 "cycle " + std::to_string(report.cycle) + ": " + last_error_);
+    }
   }
   if (wanted && report.gpu.status == GpuState::Status::kUnavailable) {
     last_error_ = "host only: " + report.gpu.reason;

@@ -140,7 +140,7 @@ class PhaseController {
   bool cuda_found_late_ = false;  // in this cycle's window, and it may have been up before
   std::atomic<bool> has_cuda_{false};
   drain::NewStepRows new_step_rows_;
-  std::string told_host_only_;  // the reason that a line was written for
+  std::string told_host_only_;  // the reason that a line was written for, host only or cut short
   std::string stacks_problem_;  // (m) why none are taken; "" none
   uint64_t stacks_full_before_ = 0, stacks_not_taken_before_ = 0;
   std::string limit_reason_;

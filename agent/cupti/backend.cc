@@ -65,6 +65,7 @@ void BackendImpl::ArmSteps() {
   state_ = GpuState();
   kinds_.clear();
   is_lost_ = false;
+  flush_result_ = kCuptiOk;
   reason_is_pending_ = false;
   was_not_initialized_ = false;
   std::optional<guard::LoaderGate::Scope> gate(std::in_place, kGateWaitNs);
@@ -328,8 +329,7 @@ uint32_t BackendImpl::CallsInFlight() const { return ApiCallHandler::InFlight();
 
 void BackendImpl::FlushPlain() {
   if (!IsArmed() || NoteLoss()) return;
-  (void)subscription_.Flush(false);
-  ReadDropped();
+  Flush(/*forced=*/false);
 }
 
 void BackendImpl::Disarm() {
@@ -337,8 +337,7 @@ void BackendImpl::Disarm() {
   DisableCallbacks();
   if (!is_lost_) {
     subscription_.DisableKinds();
-    (void)subscription_.Flush(true);
-    ReadDropped();
+    Flush(/*forced=*/true);
   }
   ApiCallHandler::Sweep();
   is_armed_.store(false, std::memory_order_release);

@@ -47,8 +47,8 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] uint64_t DeviceClockNs() const override;
   [[nodiscard]] std::vector<uint32_t> ActivePrimaries() override;
   void SetStackSource(uint32_t (*source)() noexcept) override { stack_source_ = source; }
-  [[nodiscard]] const GpuState& state() const override { return state_; }
-  [[nodiscard]] std::vector<KindState> kinds() const override { return kinds_; }
+  [[nodiscard]] GpuState state() const override;
+  [[nodiscard]] std::vector<KindState> kinds() const override;
   [[nodiscard]] BackendCounters counters() override;
   [[nodiscard]] std::vector<KindCount> other_kinds() const override;
   void ForgetAll() override;
@@ -85,6 +85,8 @@ class BackendImpl final : public CuptiBackend {
   }
   [[nodiscard]] bool WantsFunction(core::CallClass call_class) const;
   [[nodiscard]] BufferPool* Pool() const { return pool_.load(std::memory_order_acquire); }
+  void Flush(bool forced);
+  [[nodiscard]] bool HoldsBack() const;
   void ReadDropped();
   void DescribeDevices(core::ActivitySink* sink);
 
@@ -113,6 +115,7 @@ class BackendImpl final : public CuptiBackend {
   std::atomic<bool> is_armed_{false};
   bool has_armed_once_ = false;
   bool are_calls_on_ = false;  // callbacks of all functions that are wanted
+  int flush_result_ = 0;       // of this collection's last flush
   bool is_lost_ = false;       // this collection ended with CUPTI: nothing is asked of it any more
   bool reason_is_pending_ = false;    // told inside InitializeInjection, before cuInit had a result
   bool was_not_initialized_ = false;  // and it was CUPTI that found no usable driver

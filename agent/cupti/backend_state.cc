@@ -223,6 +223,38 @@ void BackendImpl::DescribeDevices(core::ActivitySink* sink) {
   }
 }
 
+void BackendImpl::Flush(bool forced) {
+  flush_result_ = subscription_.Flush(forced);
+  ReadDropped();
+}
+
+// The last flush failed: nobody knows what CUPTI still holds. A later one may give it all.
+bool BackendImpl::HoldsBack() const { return flush_result_ != kCuptiOk && !is_lost_; }
+
+GpuState BackendImpl::state() const {
+  GpuState state = state_;
+  if (!HoldsBack() || state.status == GpuState::Status::kUnavailable) return state;
+  state.status = GpuState::Status::kPartial;
+  state.reason_code = "flush_failed";
+  state.reason = "CUPTI does not hand over what it recorded: cuptiActivityFlushAll failed with " +
+                 api_.ResultText(flush_result_) +
+                 (state_.reason.empty() ? "" : "; " + state_.reason);
+  return state;
+}
+
+std::vector<KindState> BackendImpl::kinds() const {
+  std::vector<KindState> kinds = kinds_;
+  if (!HoldsBack()) return kinds;
+  for (KindState& kind : kinds) {
+    // Calls are counted by the callbacks, which need no flush.
+    if (kind.activity == kActivityLaunch || kind.activity == kActivitySync) continue;
+    kind.enabled = false;
+    kind.error += (kind.error.empty() ? "" : "; ") + std::string("cuptiActivityFlushAll: ") +
+                  api_.ResultText(flush_result_);
+  }
+  return kinds;
+}
+
 void BackendImpl::ReadDropped() {
   if (!subscription_.ReadDropped(&cupti_dropped_)) dropped_unknown_ = true;
 }
@@ -272,6 +304,7 @@ void BackendImpl::ForgetAll() {
   has_armed_once_ = false;
   are_calls_on_ = false;
   is_lost_ = false;
+  flush_result_ = kCuptiOk;
   cuda_noted_.store(false, std::memory_order_relaxed);
   failed_init_ = kCudaOk;
   must_note_cuda_ = true;

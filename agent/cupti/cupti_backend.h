@@ -122,7 +122,7 @@ class CuptiBackend {
   // A.
   virtual void SetStackSource(uint32_t (*source)() noexcept) = 0;
 
-  [[nodiscard]] virtual const GpuState& state() const = 0;
+  [[nodiscard]] virtual GpuState state() const = 0;
   [[nodiscard]] virtual std::vector<KindState> kinds() const = 0;
   [[nodiscard]] virtual BackendCounters counters() = 0;
   // Records of kinds nobody here asked for, by CUPTI's kind, kinds without one left out: running

@@ -29,6 +29,25 @@ class Tail(CuptiTest):
                          (balance, joins))
         self.assertTrue(notes(cycle))  # a reader is told
 
+    def test_flushes_that_fail(self):
+        """What CUPTI keeps to itself is not known: no zeros, the error named, calls still counted."""
+        cycle, = self.capture(['train_loop', '--steps', '8'], 1, exit_wait='100ms',
+                              schedule='wait=2,warmup=2,active=2,repeat=1',
+                              STEPAGENT_SIM_FAULTS='cuptiActivityFlushAll=999')
+        gpu = cycle.manifest['gpu']
+        self.assertEqual((gpu['status'], gpu['reason_code']), ('partial', 'flush_failed'))
+        self.assertIn('cuptiActivityFlushAll', gpu['reason'])
+        self.assertIn('999', gpu['reason'])
+        self.assertIn('999', self.result.stderr)
+        self.assertFalse(cycle.manifest['cycle']['complete'])
+        for step in cycle.manifest['steps']:
+            self.assertGreater(step['launches'], 0)
+            self.assertEqual([step[k] for k in ('kernels', 'copies', 'sets')], [None] * 3)
+        for kind in ('kernel', 'memcpy', 'memset'):
+            self.assertIsNone(cycle.manifest['balance'][kind]['produced'])
+            self.assertIn('999', cycle.manifest['kinds'][kind]['error'])
+        self.assertGreater(cycle.manifest['balance']['launch']['written'], 0)
+
     def test_exit_with_a_kernel_that_never_ends(self):
         """The program leaves at once: whatever of the cycle is on disk, it is no complete one."""
         env = self.environment(step='nvtx:train_step', schedule='warmup=2,active=20,repeat=1')

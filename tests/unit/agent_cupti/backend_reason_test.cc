@@ -42,7 +42,7 @@ TEST(BackendSlot, IsGivenBackAfterAFailure) {
   std::string first;
   for (int cycle = 0; cycle < 3; ++cycle) {
     Backend().Arm(request);
-    const GpuState& state = Backend().state();
+    const GpuState state = Backend().state();
     EXPECT_NE(state.reason_code, "slot_taken") << "cycle " << cycle << ": " << state.reason;
     EXPECT_NE(state.reason_code, "cupti_too_new") << "cycle " << cycle << ": " << state.reason;
     if (cycle == 0) first = state.reason;
@@ -76,6 +76,37 @@ TEST(BackendSlot, IsGivenBackAtALaterTry) {
   EXPECT_FALSE(Backend().IsSubscribed());
   Rival rival;
   EXPECT_EQ(rival.Subscribe(), 0);
+}
+
+// Run alone: flushes fail, always or only the first time.
+TEST(BackendFlush, AFailureIsTold) {
+  const char* fault = getenv("STEPAGENT_SIM_FAULTS");
+  if (fault == nullptr) GTEST_SKIP() << "STEPAGENT_SIM_FAULTS is not set";
+  ASSERT_TRUE(TheFixture().is_usable);
+  ArmRequest request;
+  request.activities = kAll;
+  RecordingSink sink;
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    Backend().Arm(request);
+    ASSERT_TRUE(Backend().IsArmed());
+    EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected);
+    Backend().FlushPlain();
+    const bool always = std::string(fault).find('@') == std::string::npos;
+    if (cycle == 0 || always) {
+      EXPECT_EQ(Backend().state().reason_code, "flush_failed");
+      EXPECT_NE(Backend().state().reason.find("(999)"), std::string::npos);
+    }
+    Backend().Disarm();
+    Backend().Decode(&sink);
+    EXPECT_EQ(Backend().state().status,
+              always ? GpuState::Status::kPartial : GpuState::Status::kCollected);
+    for (const KindState& kind : Backend().kinds()) {
+      const bool is_call = kind.activity == kActivityLaunch || kind.activity == kActivitySync;
+      EXPECT_EQ(kind.enabled, is_call || !always) << kind.activity;
+      EXPECT_EQ(kind.error.empty(), is_call || !always) << kind.error;
+    }
+  }
+  Backend().Release();
 }
 
 // Run alone: the newest libcupti on the loader's path does not work with the driver.

@@ -137,7 +137,7 @@ TEST_F(BackendOnSim, AWindowHoldsWhatWasLaunchedInIt) {
 
 TEST_F(BackendOnSim, StateNamesTheLibraryAndWhy) {
   Arm();
-  const GpuState& state = Backend().state();
+  const GpuState state = Backend().state();
   EXPECT_EQ(state.status, GpuState::Status::kCollected) << state.reason;
   const std::string folder = std::string("cupti-") + getenv("STEPAGENT_TEST_PERSONALITY");
   EXPECT_NE(state.cupti_path.find(folder + "/libcupti.so"), std::string::npos) << state.cupti_path;
