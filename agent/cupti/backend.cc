@@ -159,11 +159,17 @@ int BackendImpl::Subscribe(std::string* holder) {
 }
 
 bool BackendImpl::LoadAndSubscribe() {
-  Reason too_new;
+  // While none has worked, every arming asks all of them: each cycle then gives the same reason,
+  // and a refusal that passes is not for ever.
+  if (library_.handle == nullptr) rejected_.clear();
+  Reason first;
   for (int attempt = 0; attempt < kLibraryTries; ++attempt) {
+    const size_t rejected = rejected_.size();
     if (!LoadLibrary()) {
-      if (too_new.is_set()) Refuse(too_new);  // the first reason says more than "none left"
-      return false;
+      // The first reason says more than "none left".
+      if (!first.is_set()) first = {state_.reason_code, state_.reason};
+      if (rejected_.size() != rejected) continue;  // that file was none
+      return Refuse(first), false;
     }
     std::string holder;
     const int result = Subscribe(&holder);
@@ -173,11 +179,11 @@ bool BackendImpl::LoadAndSubscribe() {
       state_.holder = holder;
       return Refuse(reason), false;
     }
-    if (!too_new.is_set()) too_new = reason;
+    if (!first.is_set()) first = reason;
     rejected_.push_back(library_.path);
     library_ = LoadedLibrary();
   }
-  return Refuse(too_new), false;
+  return Refuse(first), false;
 }
 
 bool BackendImpl::RegisterBuffers() {

@@ -109,6 +109,23 @@ TEST(BackendFlush, AFailureIsTold) {
   Backend().Release();
 }
 
+// Run alone: the only library refuses, always.
+TEST(BackendLibrary, IsAskedInEveryCycle) {
+  if (getenv("STEPAGENT_SIM_FAULTS") == nullptr) GTEST_SKIP() << "STEPAGENT_SIM_FAULTS is not set";
+  ASSERT_TRUE(TheFixture().is_usable);
+  ArmRequest request;
+  request.activities = kAll;
+  Backend().Arm(request);
+  const GpuState first = Backend().state();
+  EXPECT_EQ(first.reason_code, "cupti_too_new") << first.reason;
+  for (int cycle = 1; cycle < 3; ++cycle) {
+    Backend().Arm(request);
+    EXPECT_EQ(Backend().state().reason_code, first.reason_code) << "cycle " << cycle;
+    EXPECT_EQ(Backend().state().reason, first.reason) << "cycle " << cycle;
+    EXPECT_EQ(Backend().state().cupti_path, first.cupti_path) << "cycle " << cycle;
+  }
+}
+
 // Run alone: the newest libcupti on the loader's path does not work with the driver.
 TEST(BackendFallback, TakesTheNextOlderLibrary) {
   if (getenv("STEPAGENT_TEST_FALLBACK") == nullptr) GTEST_SKIP() << "not asked for";
