@@ -347,17 +347,18 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
     const model::Step& step = cycle.steps[i];
     const int64_t wall = Length(step.begin_ns, step.end_ns);
     if (step.complete && !step.contains_tracer_start) counted.push_back(wall);
-    each.push_back({{"index", step.index},
-                    {"begin_ns", step.begin_ns},
-                    {"wall_ns", wall},
-                    {"device_ns", has_busy ? Json(busy[i].total_ns()) : Json(nullptr)},
-                    {"exposed_collective_ns", has_kernels ? Json(exposed[i]) : Json(nullptr)},
-                    {"launches", has_launches ? Json(step.launches) : Json(nullptr)},
-                    {"kernels", count(step.kernels)},
-                    {"copies", count(step.copies)},
-                    {"complete", step.complete},
-                    {"contains_tracer_start", step.contains_tracer_start},
-                    {"partial", step.partial}});
+    each.push_back(
+        {{"index", step.index},
+         {"begin_ns", step.begin_ns},
+         {"wall_ns", wall},
+         {"device_ns", has_busy ? Json(busy[i].total_ns()) : Json(nullptr)},
+         {"exposed_collective_ns", has_kernels ? Json(exposed[i]) : Json(nullptr)},
+         {"launches", has_launches && !step.partial ? Json(step.launches) : Json(nullptr)},
+         {"kernels", count(step.kernels)},
+         {"copies", count(step.copies)},
+         {"complete", step.complete},
+         {"contains_tracer_start", step.contains_tracer_start},
+         {"partial", step.partial}});
   }
   const Json d = Distribution(std::move(counted));
   return {{"count", cycle.steps.size()},

@@ -142,7 +142,8 @@ bool IsObserved(const Cycle& cycle, Activity a) {
   return cycle.balance[static_cast<size_t>(a)].written.has_value();
 }
 
-// Device counts that nobody could take are empty, not zero. Device work is of the step that
+// Device counts that nobody could take are empty, not zero; so are those of a step that ran in part
+// before CUPTI was ready. Device work is of the step that
 // launched it: without launches nobody knows whose it is.
 void BlankUnobserved(Cycle* cycle) {
   const bool has_launches = cycle->SeesLaunches();
@@ -151,7 +152,10 @@ void BlankUnobserved(Cycle* cycle) {
     if (!has_launches || !IsCounted(*cycle, Activity::kMemcpy)) counts->copies.reset();
     if (!has_launches || !IsCounted(*cycle, Activity::kMemset)) counts->sets.reset();
   };
-  for (Step& step : cycle->steps) blank(&step);
+  for (Step& step : cycle->steps) {
+    blank(&step);
+    if (step.partial) step.kernels.reset(), step.copies.reset(), step.sets.reset();
+  }
   blank(&cycle->outside_steps);
   if (cycle->HostOnly()) cycle->device_residual_ns.reset();
 }

@@ -43,18 +43,19 @@ Json OfSteps(const Cycle& cycle, const T& count) {
 Json Steps(const Cycle& cycle) {
   Json out = Json::array();
   for (const model::Step& step : cycle.steps) {
-    out.push_back({{"index", step.index},
-                   {"process_index", step.process_index},
-                   {"phase", "active"},
-                   {"begin_ns", step.begin_ns},
-                   {"end_ns", step.end_ns},
-                   {"complete", step.complete},
-                   {"contains_tracer_start", step.contains_tracer_start},
-                   {"partial", step.partial},
-                   {"launches", cycle.SeesLaunches() ? Json(step.launches) : Json(nullptr)},
-                   {"kernels", OfSteps(cycle, step.kernels)},
-                   {"copies", OfSteps(cycle, step.copies)},
-                   {"sets", OfSteps(cycle, step.sets)}});
+    out.push_back(
+        {{"index", step.index},
+         {"process_index", step.process_index},
+         {"phase", "active"},
+         {"begin_ns", step.begin_ns},
+         {"end_ns", step.end_ns},
+         {"complete", step.complete},
+         {"contains_tracer_start", step.contains_tracer_start},
+         {"partial", step.partial},
+         {"launches", cycle.SeesLaunches() && !step.partial ? Json(step.launches) : Json(nullptr)},
+         {"kernels", OfSteps(cycle, step.kernels)},
+         {"copies", OfSteps(cycle, step.copies)},
+         {"sets", OfSteps(cycle, step.sets)}});
   }
   return out;
 }

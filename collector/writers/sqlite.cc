@@ -196,7 +196,7 @@ void SqliteTrace::Cycle() {
 void SqliteTrace::Steps() {
   SqliteInsert insert(file_, "STEPAGENT_STEP", 12);
   for (const model::Step& step : cycle_.steps) {
-    const SqliteKnown launches{step.launches, cycle_.SeesLaunches()};
+    const SqliteKnown launches{step.launches, cycle_.SeesLaunches() && !step.partial};
     insert(step.index, step.begin_ns, std::max(step.begin_ns, step.end_ns), step.process_index,
            GlobalTid(step.thread), step.complete, step.contains_tracer_start, step.partial,
            launches, step.kernels, step.copies, step.sets);

@@ -106,6 +106,14 @@ class TrainLoop(AgentTest):
         self.assertEqual(sorted(partial, reverse=True), partial, 'those before, then those after')
         for step in cycle.manifest['steps']:
             self.assertTrue(step['contains_tracer_start'] or not step['partial'])
+            counts = [step[k] for k in ('launches', 'kernels', 'copies', 'sets')]
+            if step['partial']:  # nobody looked, or not from the start
+                self.assertEqual(counts, [None] * 4)
+            else:
+                self.assertNotIn(None, counts)
+        each = cycle.summary['steps']['each']
+        self.assertEqual([row['launches'] is None for row in each], partial)
+        self.assertEqual([row['kernels'] is None for row in each], partial)
         self.assertFalse(cycle.manifest['cycle']['complete'])
         self.assertIn('%d active step' % sum(partial), cycle.manifest['cycle']['reason'])
         self.assertIn('tracer_start_in_window', [n['code'] for n in cycle.manifest['notes']])
