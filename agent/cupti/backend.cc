@@ -354,6 +354,9 @@ void BackendImpl::Release() {
   if (!subscription_.is_subscribed()) return;
   guard::LoaderGate::Scope gate(kGateWaitNs);
   subscription_.DisableKinds();
+  // A call that was under way when the kinds went off may have asked for a buffer since. It would
+  // be handed to the next client, which frees what it believes its own.
+  if (!is_lost_ && Pool() != nullptr && Pool()->counts().outstanding != 0) Flush(/*forced=*/true);
   subscription_.Unsubscribe();
   if (Pool() != nullptr) Pool()->Trim();
 }

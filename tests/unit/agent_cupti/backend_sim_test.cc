@@ -367,6 +367,28 @@ TEST_F(BackendOnSim, ARivalFinalisesWhileWeCollect) {
   EXPECT_EQ(core::NameTable::Text(sink_.kernels[0].name), "_Z4gemmPfS_");
 }
 
+// As after a call that was under way when the kinds went off: what it asked for must not come back
+// to the next client's callback.
+TEST_F(BackendOnSim, NoBufferIsLeftBehindWithTheSlot) {
+  Arm();
+  Record(false);
+  Backend().Disarm();
+  Backend().Decode(&sink_);
+  Rival rival;
+  ASSERT_EQ(rival.SwitchKernels(true), 0);
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (Backend().counters().buffers_outstanding == 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(rival.SwitchKernels(false), 0);
+  ASSERT_EQ(Backend().counters().buffers_outstanding, 1U);
+  Backend().Release();
+  EXPECT_EQ(Backend().counters().buffers_outstanding, 0U);
+}
+
 // The rival's subscription may have our old handle's value: it is not taken for ours, and kept.
 TEST_F(BackendOnSim, ARivalFinalisesAndTakesOurPlace) {
   for (const bool is_armed : {true, false}) {

@@ -28,6 +28,11 @@ class Rival {
     return api_.Subscribe(&handle_, OnCall, nullptr);
   }
   void Unsubscribe() { (void)api_.Unsubscribe(handle_); }
+  // Kernel records on or off, into whoever's buffers are registered.
+  int SwitchKernels(bool on) {
+    return on ? api_.ActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+              : api_.ActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  }
   // Fails where the subscription is no more.
   int EnableSomething() { return api_.EnableCallback(1, handle_, CUPTI_CB_DOMAIN_RESOURCE, 1); }
   void Finalize() { (void)finalize_(); }
