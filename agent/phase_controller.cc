@@ -292,7 +292,7 @@ void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t 
   }
   const bool owed =
       backend_->IsArmed() && !backend_->IsLost() && drainer_->Outstanding(front.cycle) != 0;
-  if ((owed || (in_flight && !gate.wants_device)) && !grace_over) {
+  if ((owed || (in_flight && !gate.wants_device)) && !IsTailOver(gate, now_ns)) {
     if (now_ns < front.next_flush_ns) return;
     MutexLock lock(&arm_mutex_);
     backend_->FlushPlain();
@@ -304,10 +304,20 @@ void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t 
   FinishCycle(gate, now_ns);
 }
 
+// Work that never ends holds back the finished records beside it, and only a forced flush fetches
+// those. It cuts what runs at that moment, so newer windows and their tails first get the time that
+// is theirs: up to once more the grace time.
+bool PhaseController::IsTailOver(const core::StepGate::Snapshot& gate, uint64_t now_ns) const {
+  const uint64_t waited_ns = now_ns - closing_.front().since_ns;
+  const bool has_newer_work = gate.window_open || now_ns - closing_.back().since_ns < grace_ns_;
+  return waited_ns >= grace_ns_ && (!has_newer_work || waited_ns >= 2 * grace_ns_);
+}
+
 void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   const ClosingCycle closing = closing_.front();
-  CollectComplete(now_ns);
-  if (!gate.wants_device && closing_.size() == 1) DisarmAndCollect(now_ns);
+  const bool is_last = !gate.wants_device && closing_.size() == 1;
+  CollectComplete(now_ns, /*forced=*/!is_last && drainer_->Outstanding(closing.cycle) != 0);
+  if (is_last) DisarmAndCollect(now_ns);
   const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle);
   {
     MutexLock lock(&arm_mutex_);
@@ -330,12 +340,12 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
 }
 
 // Another window's tail may keep the kinds on, and at an exit nobody flushed before: what is
-// complete is taken before this cycle is judged.
-void PhaseController::CollectComplete(uint64_t now_ns) {
+// complete is taken before this cycle is judged. Forced: and what work without an end holds back.
+void PhaseController::CollectComplete(uint64_t now_ns, bool forced) {
   {
     MutexLock lock(&arm_mutex_);
     if (!backend_->IsArmed()) return;
-    backend_->FlushPlain();
+    forced ? backend_->FlushForced() : backend_->FlushPlain();
   }
   while (drainer_->RunOnce(now_ns, /*decode=*/true) != 0) {
   }

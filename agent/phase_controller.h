@@ -94,7 +94,8 @@ class PhaseController {
   void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns);
-  void CollectComplete(uint64_t now_ns);
+  [[nodiscard]] bool IsTailOver(const core::StepGate::Snapshot& gate, uint64_t now_ns) const;
+  void CollectComplete(uint64_t now_ns, bool forced);
   void DisarmAndCollect(uint64_t now_ns);
   void DropCancelled(const core::StepGate::Snapshot& gate);
   void ReleaseIfIdle(const core::StepGate::Snapshot& gate);

@@ -338,6 +338,12 @@ void BackendImpl::FlushPlain() {
   Flush(/*forced=*/false);
 }
 
+void BackendImpl::FlushForced() {
+  if (!IsArmed()) return;
+  (void)subscription_.Flush(true);
+  ReadDropped();
+}
+
 void BackendImpl::Disarm() {
   if (!IsArmed()) return;
   DisableCallbacks();

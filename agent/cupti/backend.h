@@ -38,6 +38,7 @@ class BackendImpl final : public CuptiBackend {
   void FlushPlain() override;
   [[nodiscard]] bool IsLost() const override { return is_lost_; }
   bool NoteLoss() override;
+  void FlushForced() override;
   void Disarm() override;
   void Release() override;
   [[nodiscard]] bool IsSubscribed() const override { return subscription_.is_subscribed(); }

@@ -98,6 +98,9 @@ class CuptiBackend {
   // part of whatever else asks something of it; IsLost gives the last answer.
   [[nodiscard]] virtual bool IsLost() const = 0;
   virtual bool NoteLoss() = 0;
+  // Fetches every record that there is. Work that runs meanwhile comes without its end and is not
+  // delivered again.
+  virtual void FlushForced() = 0;
   // Kinds off, then one forced flush; every buffer that comes back is decoded before this returns
   // control to the caller's next TakeBuffers.
   virtual void Disarm() = 0;

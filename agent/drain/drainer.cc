@@ -95,7 +95,7 @@ struct Drainer::Impl final : core::ActivitySink {
   }
   template <typename Activity>
   void TakeDevice(uint32_t activity, const Activity& record) {
-    tail.OnDevice(record.correlation);
+    tail.OnDevice(record.correlation, /*is_cut=*/record.start_ns != 0 && record.end_ns == 0);
     ++device_produced[activity];
     if (!Accept(activity)) return;
     Put(record);

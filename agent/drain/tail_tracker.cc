@@ -94,20 +94,20 @@ void TailTracker::OnCall(const core::Record& call) {
   if (slot != 0) Own(call.correlation, slot);
 }
 
-void TailTracker::OnDevice(uint32_t correlation) {
+void TailTracker::OnDevice(uint32_t correlation, bool is_cut) {
   if (words_ == nullptr) return;
   uint64_t* word = WordOf(correlation);
   if (word == nullptr) {
     const auto found = old_.find(correlation);
     if (found == old_.end()) return;
-    Settle(found->second);
+    Settle(found->second, is_cut);
     old_.erase(found);
     return;
   }
   const uint32_t shift = ShiftOf(correlation);
   const uint64_t nibble = (*word >> shift) & 0xF;
   if ((nibble & 8) != 0) return;
-  if (nibble != 0) Settle(static_cast<uint32_t>(nibble));
+  if (nibble != 0) Settle(static_cast<uint32_t>(nibble), is_cut);
   *word = (*word & ~(uint64_t{7} << shift)) | (uint64_t{8} << shift);
 }
 
@@ -168,9 +168,9 @@ uint64_t TailTracker::Forget(uint32_t cycle) {
   const int slot = FindWindow(cycle);
   if (slot < 0) return 0;
   Window& window = windows_[slot];
-  const uint64_t owed = window.outstanding;
+  const uint64_t owed = window.outstanding + window.cut;
   window.in_use = false;
-  window.stale = owed != 0;
+  window.stale = window.outstanding != 0;
   window.outstanding = 0;
   return owed;
 }

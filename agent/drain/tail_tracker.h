@@ -32,10 +32,11 @@ class TailTracker {
   void SetAwaited(uint32_t activities) { awaited_ = activities; }
 
   void OnCall(const core::Record& call);
-  void OnDevice(uint32_t correlation);
+  // is_cut: without its end, which will not come any more: no longer waited for, and owed.
+  void OnDevice(uint32_t correlation, bool is_cut = false);
 
   [[nodiscard]] uint64_t Outstanding(uint32_t cycle) const;
-  // Returns how many launches of the cycle were still owed.
+  // Returns how many launches of the cycle were still owed, cut ones among them.
   uint64_t Forget(uint32_t cycle);
   // Launches given up because the table and the set were full.
   [[nodiscard]] uint64_t forgotten() const { return forgotten_; }
@@ -52,6 +53,7 @@ class TailTracker {
     uint32_t cycle = 0;
     uint64_t begin_ticks = 0, end_ticks = UINT64_MAX;
     uint64_t outstanding = 0;
+    uint64_t cut = 0;  // settled by a record without an end
     bool in_use = false;
     bool stale = false;  // forgotten while launches still named this slot
   };
@@ -68,8 +70,10 @@ class TailTracker {
   void EvictWord(uint32_t word);
   void Own(uint32_t correlation, uint32_t slot);
   void Disown(uint32_t correlation, uint32_t slot);
-  void Settle(uint32_t slot) {
-    if (windows_[slot].outstanding > 0) --windows_[slot].outstanding;
+  void Settle(uint32_t slot, bool is_cut = false) {
+    if (windows_[slot].outstanding == 0) return;
+    --windows_[slot].outstanding;
+    if (is_cut) ++windows_[slot].cut;
   }
   void EraseSlot(uint32_t slot);
 

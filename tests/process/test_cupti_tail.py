@@ -48,6 +48,19 @@ class Tail(CuptiTest):
             self.assertIn('999', cycle.manifest['kinds'][kind]['error'])
         self.assertGreater(cycle.manifest['balance']['launch']['written'], 0)
 
+    def test_a_kernel_that_never_ends_with_a_newer_cycle_in_its_grace_time(self):
+        """Plain flushes bring nothing that lies beside it: each cycle still gets all but that kernel."""
+        older, newer = self.capture(['never_ending_kernel', '5', '250', '30000'], 2,
+                                    schedule='wait=3,warmup=2,active=2,repeat=2')
+        self.assertEqual((older.steps, newer.steps), ([5, 6], [12, 13]))
+        for cycle, kernels in ((older, 2), (newer, 2)):
+            steps = cycle.manifest['steps']
+            self.assertEqual([step['kernels'] for step in steps], [1, 1], steps)
+            self.assertEqual(cycle.manifest['balance']['kernel']['written'], kernels)
+        self.assertFalse(older.manifest['cycle']['complete'])
+        self.assertIn('1 ', older.manifest['cycle']['reason'])
+        self.assertTrue(newer.manifest['cycle']['complete'], newer.manifest['cycle'])
+
     def test_exit_with_a_kernel_that_never_ends(self):
         """The program leaves at once: whatever of the cycle is on disk, it is no complete one."""
         env = self.environment(step='nvtx:train_step', schedule='warmup=2,active=20,repeat=1')

@@ -93,6 +93,18 @@ TEST(TailTracker, WindowsOverlapInTheirTailsAndAreForgottenAlone) {
   EXPECT_EQ(tail.Outstanding(9), 0U);
 }
 
+TEST(TailTracker, ARecordWithoutAnEndIsNoLongerWaitedForAndStillOwed) {
+  TailTracker tail;
+  tail.OpenWindow(0, 0);
+  for (uint32_t id = 1; id <= 3; ++id) tail.OnCall(Launch(1, id));
+  tail.OnDevice(1);
+  tail.OnDevice(2, /*is_cut=*/true);
+  EXPECT_EQ(tail.Outstanding(0), 1U);
+  tail.OnDevice(3);
+  EXPECT_EQ(tail.Outstanding(0), 0U);
+  EXPECT_EQ(tail.Forget(0), 1U);
+}
+
 TEST(TailTracker, CorrelationIdsWrap) {
   TailTracker tail;
   tail.OpenWindow(0, 0);
