@@ -41,6 +41,11 @@ class MutexLock {
   pthread_mutex_t* const mutex_;
 };
 
+std::string TooManyTails() {
+  return "more than " + std::to_string(drain::Drainer::kMostWindows) +
+         " cycles waited for device records at once: this one was given up";
+}
+
 }  // namespace
 
 uint64_t ThreadCpuNs() {
@@ -314,11 +319,13 @@ bool PhaseController::IsTailOver(const core::StepGate::Snapshot& gate, uint64_t 
 }
 
 void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
-  const ClosingCycle closing = closing_.front();
+  ClosingCycle closing = closing_.front();
   const bool is_last = !gate.wants_device && closing_.size() == 1;
   CollectComplete(now_ns, /*forced=*/!is_last && drainer_->Outstanding(closing.cycle) != 0);
   if (is_last) DisarmAndCollect(now_ns);
-  const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle);
+  bool was_given_up = false;
+  const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle, &was_given_up);
+  if (was_given_up && in_vain != 0 && closing.limit.empty()) closing.limit = TooManyTails();
   {
     MutexLock lock(&arm_mutex_);
     if (has_cuda_ && !backend_->IsArmed()) backend_->Diagnose();

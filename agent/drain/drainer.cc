@@ -326,7 +326,10 @@ void Drainer::Flush(uint64_t now_ns) {
 uint64_t Drainer::poll_ns() const { return impl_->poll_ns; }
 void Drainer::SetAwaited(uint32_t activities) { impl_->tail.SetAwaited(activities); }
 uint64_t Drainer::Outstanding(uint32_t cycle) const { return impl_->tail.Outstanding(cycle); }
-uint64_t Drainer::ForgetWindow(uint32_t cycle) { return impl_->tail.Forget(cycle); }
+static_assert(Drainer::kMostWindows == TailTracker::kMostWindows);
+uint64_t Drainer::ForgetWindow(uint32_t cycle, bool* was_given_up) {
+  return impl_->tail.Forget(cycle, was_given_up);
+}
 void Drainer::SetGateObserver(std::function<void(const core::GateEvent&)> observer) {
   impl_->observer = std::move(observer);
 }

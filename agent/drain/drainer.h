@@ -51,7 +51,9 @@ class Drainer {
   // nothing. Default: all; 0 where the device cannot be collected.
   void SetAwaited(uint32_t activities);
   // After the grace time: forgets the cycle's window and returns how many launches were still owed.
-  uint64_t ForgetWindow(uint32_t cycle);
+  // *was_given_up: see TailTracker::Forget.
+  uint64_t ForgetWindow(uint32_t cycle, bool* was_given_up = nullptr);
+  static constexpr uint32_t kMostWindows = 127;  // that can owe at once
   // Called for each gate event in order, after it went into the builder: how the phase controller
   // hears of warmups and window ends.
   void SetGateObserver(std::function<void(const core::GateEvent&)> observer);

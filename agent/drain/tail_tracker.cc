@@ -1,5 +1,6 @@
 #include "agent/drain/tail_tracker.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "proto/settings.h"
@@ -7,9 +8,11 @@
 namespace stepagent::drain {
 namespace {
 
-constexpr uint64_t kDeviceBits = 0x8888888888888888;  // bit 3 of each four
+// Of an id's byte.
+constexpr uint64_t kDeviceBit = 0x80, kSlotBits = 0x7F, kAllBits = 0xFF;
+constexpr uint64_t kDeviceBits = 0x8080808080808080;  // of a word's eight ids
 
-uint32_t ShiftOf(uint32_t correlation) { return (correlation & 15) * 4; }
+uint32_t ShiftOf(uint32_t correlation) { return (correlation & 7) * 8; }
 
 // Whether `a` comes before `b` in a sequence that wraps.
 bool IsOlder(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
@@ -38,14 +41,14 @@ uint32_t TailTracker::SlotOf(uint64_t begin_ticks) const {
   };
   if (holds(windows_[last_slot_])) [[likely]]
     return last_slot_;
-  for (uint32_t slot = 1; slot < kSlots; ++slot) {
+  for (uint32_t slot = 1; slot < slots_used_; ++slot) {
     if (holds(windows_[slot])) return last_slot_ = slot;
   }
   return 0;
 }
 
 int TailTracker::FindWindow(uint32_t cycle) const {
-  for (uint32_t slot = 1; slot < kSlots; ++slot) {
+  for (uint32_t slot = 1; slot < slots_used_; ++slot) {
     if (windows_[slot].in_use && windows_[slot].cycle == cycle) return static_cast<int>(slot);
   }
   return -1;
@@ -57,22 +60,35 @@ void TailTracker::OpenWindow(uint32_t cycle, uint64_t begin_ticks) {
     tags_ = std::make_unique<uint32_t[]>(kWords);
   }
   if (FindWindow(cycle) >= 0) return;
-  // Grace times are short against windows: seven tails at once mean that nobody asks for them any
-  // more, and the oldest is given up.
-  uint32_t slot = 1;
-  for (uint32_t i = 1; i < kSlots; ++i) {
-    if (!windows_[i].in_use) {
-      slot = i;
-      break;
-    }
-    if (windows_[i].begin_ticks < windows_[slot].begin_ticks) slot = i;
-  }
-  if (windows_[slot].in_use) (void)Forget(windows_[slot].cycle);
-  if (windows_[slot].stale) EraseSlot(slot);
+  const uint32_t slot = ChooseSlot();
   windows_[slot] = Window{.cycle = cycle, .begin_ticks = begin_ticks, .in_use = true};
   for (const LoggedCall& call : log_) {
     if (call.correlation != 0 && call.begin_ticks >= begin_ticks) Own(call.correlation, slot);
   }
+}
+
+// A free one, better one that nothing refers to; else the oldest is given up.
+uint32_t TailTracker::ChooseSlot() {
+  static_assert(kSlots - 1 == kSlotBits);
+  uint32_t stale = 0, oldest = 1;
+  for (uint32_t slot = 1; slot < kSlots; ++slot) {
+    const Window& window = windows_[slot];
+    if (window.in_use) {
+      if (window.begin_ticks < windows_[oldest].begin_ticks) oldest = slot;
+    } else if (!window.stale) {
+      slots_used_ = std::max(slots_used_, slot + 1);
+      return slot;
+    } else if (stale == 0) {
+      stale = slot;
+    }
+  }
+  const uint32_t slot = stale != 0 ? stale : oldest;
+  if (windows_[slot].in_use) {
+    const uint32_t cycle = windows_[slot].cycle;
+    given_up_.push_back({cycle, Forget(cycle)});
+  }
+  if (windows_[slot].stale) EraseSlot(slot);
+  return slot;
 }
 
 void TailTracker::CloseWindow(uint32_t cycle, uint64_t end_ticks) {
@@ -105,10 +121,10 @@ void TailTracker::OnDevice(uint32_t correlation, bool is_cut) {
     return;
   }
   const uint32_t shift = ShiftOf(correlation);
-  const uint64_t nibble = (*word >> shift) & 0xF;
-  if ((nibble & 8) != 0) return;
-  if (nibble != 0) Settle(static_cast<uint32_t>(nibble), is_cut);
-  *word = (*word & ~(uint64_t{7} << shift)) | (uint64_t{8} << shift);
+  const uint64_t id = (*word >> shift) & kAllBits;
+  if ((id & kDeviceBit) != 0) return;
+  if (id != 0) Settle(static_cast<uint32_t>(id), is_cut);
+  *word = (*word & ~(kSlotBits << shift)) | (kDeviceBit << shift);
 }
 
 uint64_t* TailTracker::WordOf(uint32_t correlation) {
@@ -129,11 +145,11 @@ uint64_t* TailTracker::WordOf(uint32_t correlation) {
 void TailTracker::EvictWord(uint32_t word) {
   uint64_t owed = words_[word] & ~kDeviceBits;
   while (owed != 0) {
-    const auto shift = static_cast<uint32_t>(std::countr_zero(owed)) & ~3U;
-    const auto slot = static_cast<uint32_t>((owed >> shift) & 7);
-    owed &= ~(uint64_t{7} << shift);
+    const auto shift = static_cast<uint32_t>(std::countr_zero(owed)) & ~7U;
+    const auto slot = static_cast<uint32_t>((owed >> shift) & kSlotBits);
+    owed &= ~(kSlotBits << shift);
     if (old_.size() < kMaxOld) {
-      old_.emplace((tags_[word] - 1) * kIdsPerWord + shift / 4, slot);
+      old_.emplace((tags_[word] - 1) * kIdsPerWord + shift / 8, slot);
     } else {
       Settle(slot);
       ++forgotten_;
@@ -145,7 +161,7 @@ void TailTracker::Own(uint32_t correlation, uint32_t slot) {
   uint64_t* word = WordOf(correlation);
   if (word == nullptr) return;  // returned a million calls after it began: its record is long in
   const uint32_t shift = ShiftOf(correlation);
-  if (((*word >> shift) & 0xF) != 0) return;  // the record was first, or owned already
+  if (((*word >> shift) & kAllBits) != 0) return;  // the record was first, or owned already
   *word |= uint64_t{slot} << shift;
   ++windows_[slot].outstanding;
 }
@@ -154,8 +170,8 @@ void TailTracker::Disown(uint32_t correlation, uint32_t slot) {
   uint64_t* word = WordOf(correlation);
   if (word == nullptr) return;
   const uint32_t shift = ShiftOf(correlation);
-  if (((*word >> shift) & 0xF) != slot) return;
-  *word &= ~(uint64_t{0xF} << shift);
+  if (((*word >> shift) & kAllBits) != slot) return;
+  *word &= ~(kAllBits << shift);
   Settle(slot);
 }
 
@@ -164,9 +180,17 @@ uint64_t TailTracker::Outstanding(uint32_t cycle) const {
   return slot < 0 ? 0 : windows_[slot].outstanding;
 }
 
-uint64_t TailTracker::Forget(uint32_t cycle) {
+uint64_t TailTracker::Forget(uint32_t cycle, bool* was_given_up) {
   const int slot = FindWindow(cycle);
-  if (slot < 0) return 0;
+  if (slot < 0) {
+    const auto found = std::find_if(given_up_.begin(), given_up_.end(),
+                                    [cycle](const GivenUp& window) { return window.cycle == cycle; });
+    if (found == given_up_.end()) return 0;
+    const uint64_t owed = found->owed;
+    given_up_.erase(found);
+    if (was_given_up != nullptr) *was_given_up = true;
+    return owed;
+  }
   Window& window = windows_[slot];
   const uint64_t owed = window.outstanding + window.cut;
   window.in_use = false;
@@ -178,8 +202,8 @@ uint64_t TailTracker::Forget(uint32_t cycle) {
 // Late records of a forgotten window must not settle launches of the one that takes its slot.
 void TailTracker::EraseSlot(uint32_t slot) {
   for (uint32_t word = 0; word < kWords; ++word) {
-    for (uint32_t shift = 0; tags_[word] != 0 && shift < 64; shift += 4) {
-      if (((words_[word] >> shift) & 0xF) == slot) words_[word] &= ~(uint64_t{0xF} << shift);
+    for (uint32_t shift = 0; tags_[word] != 0 && shift < 64; shift += 8) {
+      if (((words_[word] >> shift) & kAllBits) == slot) words_[word] &= ~(kAllBits << shift);
     }
   }
   std::erase_if(old_, [slot](const auto& entry) { return entry.second == slot; });

@@ -7,10 +7,11 @@
 // Thread rule: the thread `stepagent` only.
 // Failure rule: bounded whatever comes: a table of 2^20 correlation ids that slides with the newest
 // one, and a small set for launches that are owed so long that the table slid past them. Beyond
-// that a launch is forgotten and counted; the tail then ends too early, never never.
+// that a launch is forgotten and counted; the tail then ends too early, never never. Of more than
+// kMostWindows windows at once the oldest is given up, and Forget says so.
 //
-// How: four bits for each id: 1 "a device record came", 3 the window that the call began in, 0
-// none. Ids are 32 bits and wrap; a word knows which 16 ids it stands for, and what is older than
+// How: a byte for each id: 1 bit "a device record came", 7 the window that the call began in, 0
+// none. Ids are 32 bits and wrap; a word knows which 8 ids it stands for, and what is older than
 // the table is told from what is newer by serial arithmetic.
 //
 // A window is opened and closed when the gate's event is drained, which may be a little after calls
@@ -26,6 +27,8 @@ namespace stepagent::drain {
 
 class TailTracker {
  public:
+  static constexpr uint32_t kMostWindows = 127;  // at once
+
   void OpenWindow(uint32_t cycle, uint64_t begin_ticks);
   void CloseWindow(uint32_t cycle, uint64_t end_ticks);
   // ActivityBit set of device kinds that are on; a call of another kind owes nothing.
@@ -36,16 +39,17 @@ class TailTracker {
   void OnDevice(uint32_t correlation, bool is_cut = false);
 
   [[nodiscard]] uint64_t Outstanding(uint32_t cycle) const;
-  // Returns how many launches of the cycle were still owed, cut ones among them.
-  uint64_t Forget(uint32_t cycle);
+  // Returns how many launches of the cycle were still owed, cut ones among them. *was_given_up: not
+  // because they did not come, but because too many windows were open at once.
+  uint64_t Forget(uint32_t cycle, bool* was_given_up = nullptr);
   // Launches given up because the table and the set were full.
   [[nodiscard]] uint64_t forgotten() const { return forgotten_; }
   [[nodiscard]] size_t bytes() const;
 
  private:
-  static constexpr uint32_t kIdsPerWord = 16;
-  static constexpr uint32_t kWords = 1U << 16;  // 2^20 ids, 768 KiB, touched as used
-  static constexpr uint32_t kSlots = 8;         // slot 0 means none
+  static constexpr uint32_t kIdsPerWord = 8;
+  static constexpr uint32_t kWords = 1U << 17;           // 2^20 ids, 1.5 MiB, touched as used
+  static constexpr uint32_t kSlots = kMostWindows + 1;  // slot 0 means none
   static constexpr size_t kMaxOld = 1U << 14;
   static constexpr uint32_t kLogged = 1U << 12;
 
@@ -65,6 +69,7 @@ class TailTracker {
   [[nodiscard]] bool Owes(const core::Record& call) const;
   [[nodiscard]] uint32_t SlotOf(uint64_t begin_ticks) const;
   [[nodiscard]] int FindWindow(uint32_t cycle) const;
+  [[nodiscard]] uint32_t ChooseSlot();
   // The word of an id, moved forward to it if it is newer; nullptr: the id is older than the table.
   uint64_t* WordOf(uint32_t correlation);
   void EvictWord(uint32_t word);
@@ -77,7 +82,14 @@ class TailTracker {
   }
   void EraseSlot(uint32_t slot);
 
+  struct GivenUp {
+    uint32_t cycle;
+    uint64_t owed;
+  };
+
   Window windows_[kSlots];
+  uint32_t slots_used_ = 1;        // those from here on never were
+  std::vector<GivenUp> given_up_;  // and not asked for yet
   std::unique_ptr<uint64_t[]> words_;
   std::unique_ptr<uint32_t[]> tags_;            // id / kIdsPerWord + 1; 0 unused
   std::unordered_map<uint32_t, uint32_t> old_;  // id -> slot

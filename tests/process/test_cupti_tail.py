@@ -98,6 +98,16 @@ class Tail(CuptiTest):
                 for cycle in found:
                     self.check_exact(cycle, expected)
 
+    def test_a_dozen_cycles_wait_at_once(self):
+        """All of them are over before the device's first record comes, and each gets its own."""
+        options = ('--steps', '26', '--lag', '26', '--kernel-us', '300')
+        expected = self.expected(*options)
+        found = self.capture(['train_loop', *options], 12, STEPAGENT_SIM_LATE='1s',
+                             schedule='wait=0,warmup=1,active=1,repeat=12')
+        for cycle in found:
+            self.check_exact(cycle, expected)
+            self.assertTrue(cycle.manifest['cycle']['complete'], cycle.manifest['cycle'])
+
     def test_slow_launches(self):
         """A buffer stays half full for seconds; it comes back when the window ends."""
         options = ('--steps', '6', '--sleep-us', '700000')

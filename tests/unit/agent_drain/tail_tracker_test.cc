@@ -93,6 +93,35 @@ TEST(TailTracker, WindowsOverlapInTheirTailsAndAreForgottenAlone) {
   EXPECT_EQ(tail.Outstanding(9), 0U);
 }
 
+TEST(TailTracker, AHundredWindowsOweAtOnceAndBeyondTheLimitTheOldestIsGivenUp) {
+  TailTracker tail;
+  constexpr uint32_t kMost = TailTracker::kMostWindows;
+  EXPECT_GE(kMost, 100U);  // the default of --max-traces: cycles of one run
+  const auto open = [&tail](uint32_t cycle) {
+    tail.OpenWindow(cycle, cycle * 10);
+    tail.OnCall(Launch(cycle * 10 + 1, 2 * cycle + 1));
+    tail.OnCall(Launch(cycle * 10 + 2, 2 * cycle + 2));
+    tail.CloseWindow(cycle, cycle * 10 + 10);
+  };
+  for (uint32_t cycle = 0; cycle < kMost; ++cycle) open(cycle);
+  for (uint32_t cycle = 0; cycle < kMost; ++cycle) {
+    EXPECT_EQ(tail.Outstanding(cycle), 2U) << cycle;
+    tail.OnDevice(2 * cycle + 1);
+  }
+  open(kMost);
+  EXPECT_EQ(tail.Outstanding(0), 0U);
+  bool was_given_up = false;
+  EXPECT_EQ(tail.Forget(0, &was_given_up), 1U);
+  EXPECT_TRUE(was_given_up);
+  was_given_up = false;
+  tail.OnDevice(2);  // of the one given up: settles nothing of the one in its place
+  for (uint32_t cycle = 1; cycle < kMost; ++cycle) {
+    EXPECT_EQ(tail.Forget(cycle, &was_given_up), 1U) << cycle;
+  }
+  EXPECT_EQ(tail.Forget(kMost, &was_given_up), 2U);
+  EXPECT_FALSE(was_given_up);
+}
+
 TEST(TailTracker, ARecordWithoutAnEndIsNoLongerWaitedForAndStillOwed) {
   TailTracker tail;
   tail.OpenWindow(0, 0);
