@@ -35,9 +35,15 @@ drain::CycleReportData PhaseController::MakeReport(const ClosingCycle& closing, 
   report.cycle = closing.cycle;
   report.tail_wait_ns = tail_ns;
   report.launches_awaited_in_vain = in_vain;
-  DescribeGpu(&report);
-  DescribeKinds(&report);
+  DescribeGpu(closing, &report);
+  DescribeKinds(closing, &report);
   ForgiveLateLoss(closing, &report);
+  if (closing.shared_drops != 0) {
+    report.gpu.notes.push_back(
+        {"cupti_dropped", "CUPTI dropped " + std::to_string(closing.shared_drops) +
+                              " device records while work of this and of other cycles was "
+                              "outstanding, and does not say of which cycle or kind"});
+  }
   NoteOtherKinds(&report);
   if (options_.native_stacks) DescribeStacks(&report);
   const cupti::BackendCounters counters = backend_->counters();
@@ -131,7 +137,7 @@ std::vector<drain::NameCountRow> TopRangeRows(uint32_t most) {
   return rows;
 }
 
-void PhaseController::DescribeGpu(drain::CycleReportData* report) {
+void PhaseController::DescribeGpu(const ClosingCycle& closing, drain::CycleReportData* report) {
   GpuState& state = report->gpu;
   if ((options_.activities & kDeviceKinds) == 0) {
     state.reason_code = "not_asked";
@@ -151,7 +157,7 @@ void PhaseController::DescribeGpu(drain::CycleReportData* report) {
         "the window was over before collection could be switched on (give the schedule a warmup "
         "step, or raise --arm-wait)";
   } else {
-    state = backend_->state();
+    state = closing.collection ? closing.collection->gpu : backend_->state();
   }
   if (state.graph_level.empty()) state.graph_level = options_.graph_nodes ? "node" : "graph";
 }
@@ -174,8 +180,12 @@ void PhaseController::ForgiveLateLoss(const ClosingCycle& closing, drain::CycleR
 }
 
 // One row per activity, also for those that CUPTI was never asked for.
-void PhaseController::DescribeKinds(drain::CycleReportData* report) {
-  if (has_cuda_.load(std::memory_order_acquire)) report->kinds = backend_->kinds();
+void PhaseController::DescribeKinds(const ClosingCycle& closing, drain::CycleReportData* report) {
+  if (closing.collection) {
+    report->kinds = closing.collection->kinds;
+  } else if (has_cuda_.load(std::memory_order_acquire)) {
+    report->kinds = backend_->kinds();
+  }
   for (uint32_t activity = 1; activity <= kLastActivity; ++activity) {
     bool is_there = false;
     for (const cupti::KindState& kind : report->kinds) is_there |= kind.activity == activity;

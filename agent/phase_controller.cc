@@ -1,6 +1,7 @@
 #include "agent/phase_controller.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "agent/core/clock.h"
 #include "agent/cupti/driver.h"
@@ -102,12 +103,8 @@ void PhaseController::ArmLocked(bool inside_injection) {
   }
   arm_tried_ = cycle_tried_ = true;
   const uint64_t begin = HostClock::MonotonicNs();
-  cupti::ArmRequest request;
-  request.activities = options_.activities;
-  request.graph_nodes = options_.graph_nodes;
-  request.native_stacks = options_.native_stacks && PrepareStacks();
-  request.inside_injection = inside_injection;
-  backend_->Arm(request);
+  backend_->Arm(Request(inside_injection));
+  must_renew_ = false;
   const bool is_armed = backend_->IsArmed();
   if (is_armed && came_too_early_) armed_at_second_try_.store(true, std::memory_order_relaxed);
   came_too_early_ = !is_armed && backend_->CameTooEarly();
@@ -134,9 +131,13 @@ void PhaseController::ArmIfWanted(const core::StepGate::Snapshot& gate) {
   MutexLock lock(&arm_mutex_);
   if (!gate.wants_device) return;
   if (backend_->IsArmed()) {
-    if (!callbacks_on_) backend_->EnableCallbacks();
-    callbacks_on_ = true;
-    if (!gate.armed) gate_->SetArmed(true, HostClock::Ticks());
+    if (must_renew_) {
+      RenewLocked();
+    } else if (!callbacks_on_) {
+      backend_->EnableCallbacks();
+    }
+    callbacks_on_ = backend_->IsArmed();
+    if (!gate.armed || !callbacks_on_) gate_->SetArmed(callbacks_on_, HostClock::Ticks());
     return;
   }
   if (!has_cuda_) return;
@@ -181,6 +182,7 @@ void PhaseController::BeginTail(const core::GateEvent& event, uint64_t now_ns) {
   closing.flush_pause_ns = kFirstFlushPauseNs;
   closing.is_fresh = true;
   if (event.ended == core::Ended::kLimit) closing.limit = limit_reason_;
+  closing.shared_drops = std::exchange(shared_drops_, 0);
   gate_->SetTailPending(true);
   MutexLock lock(&arm_mutex_);
   if (!backend_->IsArmed() || backend_->NoteLoss()) return;
@@ -195,13 +197,16 @@ void PhaseController::ForgetFirstTry() {
 }
 
 void PhaseController::BeginCycle(uint32_t cycle) {
+  NoteDrops();
+  shared_drops_ = 0;
   cycle_ = cycle;
   recording_ = true;
   cuda_found_late_ = false;
   {
     MutexLock lock(&arm_mutex_);
     cycle_tried_ = backend_->IsArmed() || arm_tried_;
-    if (!backend_->IsArmed()) arm_tried_ = false;
+    must_renew_ = backend_->IsArmed();
+    if (!must_renew_) arm_tried_ = false;
   }
   LookForCuda();
   const cupti::BackendCounters counters = backend_->counters();
@@ -247,12 +252,12 @@ void PhaseController::EmitArmed() {
     armed_at_ticks_ = 0;
     if (ticks != 0) {
       callbacks_on_ = true;
+      drainer_->SetAwaited(EnabledKinds());
       TakeClockSample();
     }
   }
   if (ticks == 0) return;
   drainer_->builder().AddCycleEvent(cycle_, kArmedEvent, HostClock::ToNs(ticks), "");
-  drainer_->SetAwaited(options_.activities);
 }
 
 void PhaseController::WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
@@ -323,6 +328,8 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
   const bool is_last = !gate.wants_device && closing_.size() == 1;
   CollectComplete(now_ns, /*forced=*/!is_last && drainer_->Outstanding(closing.cycle) != 0);
   if (is_last) DisarmAndCollect(now_ns);
+  NoteDrops();
+  closing.shared_drops = closing_.front().shared_drops;
   bool was_given_up = false;
   const uint64_t in_vain = drainer_->ForgetWindow(closing.cycle, &was_given_up);
   if (was_given_up && in_vain != 0 && closing.limit.empty()) closing.limit = TooManyTails();

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,10 @@ class PhaseController {
   [[nodiscard]] uint32_t unmet_requirements() const { return unmet_; }
 
  private:
+  struct Collection {
+    cupti::GpuState gpu;
+    std::vector<cupti::KindState> kinds;
+  };
   struct ClosingCycle {
     uint32_t cycle;
     uint64_t since_ns;
@@ -80,6 +85,8 @@ class PhaseController {
     // What was on at the window's end, which CUPTI had then lived to see; status: it had not.
     cupti::GpuState gpu;
     std::vector<cupti::KindState> kinds;
+    uint64_t shared_drops = 0;
+    std::optional<Collection> collection;  // its own, once a newer cycle has armed
   };
 
   void BeginTail(const core::GateEvent& event, uint64_t now_ns);
@@ -90,6 +97,11 @@ class PhaseController {
   void ArmLocked(bool inside_injection);
   [[nodiscard]] bool PrepareStacks();  // (m) held
   void EmitArmed();
+  // phase_renewal.cc
+  [[nodiscard]] cupti::ArmRequest Request(bool inside_injection);  // (m) held
+  void RenewLocked();
+  [[nodiscard]] uint32_t EnabledKinds() const;
+  void NoteDrops();
   void TakeClockSample();  // (m) held
   void WatchWindow(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   void CloseTails(const core::StepGate::Snapshot& gate, uint64_t now_ns);
@@ -104,8 +116,8 @@ class PhaseController {
   [[nodiscard]] drain::CycleReportData MakeReport(const ClosingCycle& closing, uint64_t tail_ns,
                                                   uint64_t in_vain);
   void FillAllSteps(drain::CycleReportData* report);
-  void DescribeGpu(drain::CycleReportData* report);
-  void DescribeKinds(drain::CycleReportData* report);
+  void DescribeGpu(const ClosingCycle& closing, drain::CycleReportData* report);
+  void DescribeKinds(const ClosingCycle& closing, drain::CycleReportData* report);
   void NoteOtherKinds(drain::CycleReportData* report);
   void NoteDroppedSteps(drain::CycleReportData* report);
   void ForgiveLateLoss(const ClosingCycle& closing, drain::CycleReportData* report);
@@ -127,10 +139,13 @@ class PhaseController {
   bool came_too_early_ = false;                   // (m) refused inside the application's cuInit
   std::atomic<bool> armed_at_second_try_{false};  // and not yet reported
   bool callbacks_on_ = false;                     // (m)
+  bool must_renew_ = false;                       // (m) a cycle began while armed for an older one
   uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
   uint64_t cpu_before_ns_ = 0;
   std::vector<cupti::KindCount> other_kinds_before_;
   uint64_t odd_lengths_before_ = 0, steps_dropped_before_ = 0;
+  uint64_t drops_seen_ = 0;    // of CUPTI's count
+  uint64_t shared_drops_ = 0;  // the cycle in progress may have some of these
   uint64_t next_active_flush_ns_ = 0;
   uint64_t window_begin_ticks_ = 0;
   uint32_t cycle_ = 0;  // cycle in progress

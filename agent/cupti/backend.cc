@@ -35,8 +35,8 @@ void BackendImpl::Arm(const ArmRequest& request) {
       request.graph_nodes == request_.graph_nodes) {
     request_.native_stacks = request.native_stacks;
     ApiCallHandler::SetStackSource(request_.native_stacks ? stack_source_ : nullptr);
-    EnableCallbacks();
-    return;
+    request_.calls_are_on = request.calls_are_on;
+    if (Renew()) return;
   }
   if (IsArmed()) Disarm();  // another level of detail: the records so far are in the pool
   request_ = request;
@@ -76,6 +76,22 @@ void BackendImpl::ArmSteps() {
   if (!RunSteps(std::begin(kEnabling), std::end(kEnabling))) return;
   has_armed_once_ = true;
   is_armed_.store(true, std::memory_order_release);  // pairs with IsArmed: all of the above is set
+}
+
+// What failed for the cycle before is tried again; what another client switched off or took over
+// since comes back. For what is on already this changes nothing. False: start anew.
+bool BackendImpl::Renew() {
+  if (!request_.calls_are_on) ApiCallHandler::NewEpoch();
+  are_calls_on_ = SwitchCallbacks(true) == kCuptiOk;
+  if (!are_calls_on_) return false;
+  state_.notes.clear();
+  state_.reason_code.clear();
+  state_.reason.clear();
+  kinds_.clear();
+  if (!CheckRequest()) return false;
+  if (KindState* launch = Kind(kActivityLaunch)) launch->enabled = !catalog_.functions().empty();
+  (void)subscription_.RegisterBuffers(OnBufferRequested, OnBufferCompleted);
+  return EnableKinds() && Summarize();
 }
 
 bool BackendImpl::CheckRequest() {
@@ -339,9 +355,8 @@ void BackendImpl::FlushPlain() {
 }
 
 void BackendImpl::FlushForced() {
-  if (!IsArmed()) return;
-  (void)subscription_.Flush(true);
-  ReadDropped();
+  if (!IsArmed() || NoteLoss()) return;
+  Flush(/*forced=*/true);
 }
 
 void BackendImpl::Disarm() {

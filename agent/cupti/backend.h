@@ -59,6 +59,7 @@ class BackendImpl final : public CuptiBackend {
   using Step = bool (BackendImpl::*)();
   [[nodiscard]] bool RunSteps(const Step* begin, const Step* end);
   void ArmSteps();
+  [[nodiscard]] bool Renew();
   [[nodiscard]] bool CheckRequest();
   [[nodiscard]] bool CheckDriver();
   [[nodiscard]] bool LoadAndSubscribe();

@@ -42,6 +42,8 @@ struct ArmRequest {
   // The caller is inside InitializeInjection, that is inside the application's first cuInit:
   // nothing of the driver may be initialised to learn a reason; Diagnose() completes it later.
   bool inside_injection = false;
+  // Armed already, and a window before adjoins: calls in progress keep their records.
+  bool calls_are_on = false;
 };
 struct KindCount {
   uint32_t kind = 0;  // CUPTI's number
@@ -80,7 +82,8 @@ class CuptiBackend {
   [[nodiscard]] virtual bool MustNoteCuda() const = 0;
 
   // Subscribes if need be, registers buffer callbacks anew, enables kinds and callbacks. Returns
-  // when collection is on or refused; state() tells. Time: tens of ms.
+  // when collection is on or refused; state() tells. Time: tens of ms. Armed already, as an older
+  // cycle's tail keeps it: buffers, kinds and callbacks are asked for again.
   virtual void Arm(const ArmRequest& request) = 0;
   [[nodiscard]] virtual bool IsArmed() const = 0;
   // The last Arm was refused inside InitializeInjection because CUPTI found no driver that is up:

@@ -183,8 +183,9 @@ uint64_t TailTracker::Outstanding(uint32_t cycle) const {
 uint64_t TailTracker::Forget(uint32_t cycle, bool* was_given_up) {
   const int slot = FindWindow(cycle);
   if (slot < 0) {
-    const auto found = std::find_if(given_up_.begin(), given_up_.end(),
-                                    [cycle](const GivenUp& window) { return window.cycle == cycle; });
+    const auto found =
+        std::find_if(given_up_.begin(), given_up_.end(),
+                     [cycle](const GivenUp& window) { return window.cycle == cycle; });
     if (found == given_up_.end()) return 0;
     const uint64_t owed = found->owed;
     given_up_.erase(found);

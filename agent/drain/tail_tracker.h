@@ -48,7 +48,7 @@ class TailTracker {
 
  private:
   static constexpr uint32_t kIdsPerWord = 8;
-  static constexpr uint32_t kWords = 1U << 17;           // 2^20 ids, 1.5 MiB, touched as used
+  static constexpr uint32_t kWords = 1U << 17;          // 2^20 ids, 1.5 MiB, touched as used
   static constexpr uint32_t kSlots = kMostWindows + 1;  // slot 0 means none
   static constexpr size_t kMaxOld = 1U << 14;
   static constexpr uint32_t kLogged = 1U << 12;

@@ -100,8 +100,15 @@ void FillKinds(const Verdict& v, Cycle* cycle) {
   }
 }
 
+// The agent says so itself where the drops may also be another cycle's: those are counted once.
+bool MayShareDrops(const PendingCycle& p) {
+  return std::any_of(p.notes.begin(), p.notes.end(),
+                     [](const Note& note) { return note.code == "cupti_dropped"; });
+}
+
 void FillBalance(const Verdict& v, Cycle* cycle) {
   const CycleAssembly& a = *v.assembly;
+  const bool may_share_drops = MayShareDrops(*v.pending);
   for (size_t i = 1; i < kActivityCount; ++i) {
     const auto activity = static_cast<Activity>(i);
     KindStatus& kind = cycle->kinds[i];
@@ -123,8 +130,8 @@ void FillBalance(const Verdict& v, Cycle* cycle) {
     // buffer held behind a record that CUPTI's own iterator could not pass.
     const bool is_unknown =
         v.losses.is_unknown[i] ||
-        (IsDeviceRecord(activity) &&
-         (v.losses.is_unknown[0] || v.losses.dropped[0] > 0 || v.losses.invalid[0] > 0));
+        (IsDeviceRecord(activity) && (may_share_drops || v.losses.is_unknown[0] ||
+                                      v.losses.dropped[0] > 0 || v.losses.invalid[0] > 0));
     if (is_unknown) continue;  // dropped and produced stay null
     b.dropped = v.losses.dropped[i];
     b.produced = *b.written + *b.dropped + *b.out_of_window + *b.invalid;

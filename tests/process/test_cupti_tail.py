@@ -58,7 +58,7 @@ class Tail(CuptiTest):
             self.assertEqual([step['kernels'] for step in steps], [1, 1], steps)
             self.assertEqual(cycle.manifest['balance']['kernel']['written'], kernels)
         self.assertFalse(older.manifest['cycle']['complete'])
-        self.assertIn('1 ', older.manifest['cycle']['reason'])
+        self.assertIn('1 call', older.manifest['cycle']['reason'])
         self.assertTrue(newer.manifest['cycle']['complete'], newer.manifest['cycle'])
 
     def test_exit_with_a_kernel_that_never_ends(self):
@@ -107,6 +107,35 @@ class Tail(CuptiTest):
         for cycle in found:
             self.check_exact(cycle, expected)
             self.assertTrue(cycle.manifest['cycle']['complete'], cycle.manifest['cycle'])
+
+    def test_a_kind_that_failed_once_is_tried_again_though_an_older_tail_is_open(self):
+        options = ('--steps', '13', '--lag', '13', '--kernel-us', '300')
+        expected = self.expected(*options)
+        # The second cuptiActivityEnable is MEMCPY's. The device is so late that all tails overlap.
+        first, *later = self.capture(['train_loop', *options], 3, STEPAGENT_SIM_LATE='1s',
+                                     STEPAGENT_SIM_FAULTS='cuptiActivityEnable=39@2x1',
+                                     schedule='wait=0,warmup=2,active=2,repeat=3')
+        self.assertEqual(first.manifest['gpu']['status'], 'partial')
+        kind = first.manifest['kinds']['memcpy']
+        self.assertFalse(kind['enabled'])
+        self.assertIn('MEMCPY', kind['error'])
+        self.assertTrue(first.manifest['cycle']['complete'], first.manifest['cycle'])
+        for cycle in later:
+            self.assertEqual(cycle.manifest['gpu']['status'], 'collected')
+            self.assertTrue(cycle.manifest['kinds']['memcpy']['enabled'])
+            self.check_exact(cycle, expected)
+            self.assertTrue(cycle.manifest['cycle']['complete'], cycle.manifest['cycle'])
+
+    def test_drops_that_may_be_of_any_open_cycle_are_null_in_each(self):
+        options = ('--steps', '13', '--lag', '13', '--kernel-us', '300')
+        found = self.capture(['train_loop', *options], 3, STEPAGENT_SIM_LATE='1s',
+                             STEPAGENT_SIM_ODD='drop/7', exit_wait='3s',
+                             schedule='wait=0,warmup=2,active=2,repeat=3')
+        for cycle in found:
+            self.assertIn('cupti_dropped', notes(cycle))
+            for kind in ('kernel', 'memcpy', 'memset'):
+                self.assertIsNone(cycle.manifest['balance'][kind]['dropped'], kind)
+                self.assertIsNone(cycle.manifest['balance'][kind]['produced'], kind)
 
     def test_slow_launches(self):
         """A buffer stays half full for seconds; it comes back when the window ends."""

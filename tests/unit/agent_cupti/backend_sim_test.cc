@@ -1,4 +1,5 @@
 // The whole backend on the simulated libraries, one process per personality (CMakeLists.txt).
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +260,30 @@ TEST_F(BackendOnSim, AdjoiningWindowsKeepTheSubscription) {
   Cuda().CtxSynchronize();
   CloseWindow(2);
   EXPECT_EQ(sink_.kernels.size(), 2U);
+}
+
+TEST_F(BackendOnSim, ArmedAgainWhatAnotherClientTookIsAskedForAgain) {
+  Arm();
+  Record(true);
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Cuda().CtxSynchronize();
+  ApiTable rival;
+  void* library = dlopen(Backend().state().cupti_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  ASSERT_EQ(rival.Fill(library), "");
+  Backend().FlushPlain();
+  Backend().Decode(&sink_);
+  ASSERT_EQ(sink_.kernels.size(), 1U);
+  ASSERT_EQ(rival.ActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+  ASSERT_EQ(rival.ActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY), CUPTI_SUCCESS);
+  Arm();  // the older window's tail is still open: nothing was disarmed
+  ASSERT_EQ(Launch(), CUDA_SUCCESS);
+  Copy();
+  CloseWindow(2);
+  EXPECT_EQ(sink_.kernels.size(), 2U);
+  EXPECT_EQ(sink_.memcpys.size(), 1U);
+  EXPECT_EQ(Backend().state().status, GpuState::Status::kCollected);
+  dlclose(library);
 }
 
 TEST_F(BackendOnSim, ThreadsLaunchWhileCallbacksComeAndGo) {

@@ -211,6 +211,21 @@ TEST(CycleBuilder, CuptisDropsOfUnknownKindMakeDeviceCountsUnknown) {
   EXPECT_TRUE(HasNote(cycles[0], "cupti_dropped"));
 }
 
+TEST(CycleBuilder, CuptisDropsThatMayBeOfSeveralCyclesMakeCountsUnknownInEach) {
+  BatchFactory agent;
+  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
+  v1::Batch batch = agent.Take(150 * kMs);
+  v1::Note* note = batch.add_notes();
+  note->set_cycle(0);
+  note->set_code("cupti_dropped");
+  note->set_text("of this or of another cycle");
+  const auto cycles = Build(agent, {batch});
+  ASSERT_EQ(cycles.size(), 1U);
+  EXPECT_FALSE(Of(cycles[0], Activity::kKernel).dropped.has_value());
+  EXPECT_FALSE(Of(cycles[0], Activity::kKernel).produced.has_value());
+  EXPECT_EQ(Of(cycles[0], Activity::kLaunch).dropped, 0U);
+}
+
 // The thread may lose its processor between the step's stamp and its range's.
 TEST(CycleBuilder, AStepsRangeThatBeginsLateIsTheStepsAllTheSame) {
   BatchFactory agent;
