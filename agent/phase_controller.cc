@@ -7,6 +7,7 @@
 #include "agent/cupti/driver.h"
 #include "agent/drain/redactor.h"
 #include "agent/guard/log.h"
+#include "agent/mutex_lock.h"
 #include "agent/unwind/stack_capture.h"
 #include "proto/settings.h"
 
@@ -30,17 +31,6 @@ constexpr uint64_t kReleaseAfterNs = 2'000'000'000;
 
 // batch.proto CycleEvent.Kind
 constexpr uint32_t kArmedEvent = 2, kClosedEvent = 5;
-
-class MutexLock {
- public:
-  explicit MutexLock(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
-  ~MutexLock() { pthread_mutex_unlock(mutex_); }
-  MutexLock(const MutexLock&) = delete;
-  MutexLock& operator=(const MutexLock&) = delete;
-
- private:
-  pthread_mutex_t* const mutex_;
-};
 
 std::string TooManyTails() {
   return "more than " + std::to_string(drain::Drainer::kMostWindows) +
@@ -314,15 +304,6 @@ void PhaseController::CloseTails(const core::StepGate::Snapshot& gate, uint64_t 
   FinishCycle(gate, now_ns);
 }
 
-// Work that never ends holds back the finished records beside it, and only a forced flush fetches
-// those. It cuts what runs at that moment, so newer windows and their tails first get the time that
-// is theirs: up to once more the grace time.
-bool PhaseController::IsTailOver(const core::StepGate::Snapshot& gate, uint64_t now_ns) const {
-  const uint64_t waited_ns = now_ns - closing_.front().since_ns;
-  const bool has_newer_work = gate.window_open || now_ns - closing_.back().since_ns < grace_ns_;
-  return waited_ns >= grace_ns_ && (!has_newer_work || waited_ns >= 2 * grace_ns_);
-}
-
 void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
   ClosingCycle closing = closing_.front();
   const bool is_last = !gate.wants_device && closing_.size() == 1;
@@ -351,18 +332,6 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
   closing_.pop_front();
   ++cycles_closed_;
   if (closing_.empty()) gate_->SetTailPending(false);
-}
-
-// Another window's tail may keep the kinds on, and at an exit nobody flushed before: what is
-// complete is taken before this cycle is judged. Forced: and what work without an end holds back.
-void PhaseController::CollectComplete(uint64_t now_ns, bool forced) {
-  {
-    MutexLock lock(&arm_mutex_);
-    if (!backend_->IsArmed()) return;
-    forced ? backend_->FlushForced() : backend_->FlushPlain();
-  }
-  while (drainer_->RunOnce(now_ns, /*decode=*/true) != 0) {
-  }
 }
 
 void PhaseController::DisarmAndCollect(uint64_t now_ns) {
