@@ -53,8 +53,10 @@ RankSteps StepsOf(const Json& summary) {
   rank.host = Text(session, "host");
   const Value base = Number(Member(summary, "window"), "base_unix_ns");
   for (const Json& row : Member(Member(summary, "steps"), "each")) {
-    const Value index = Number(row, "index"), wall = Number(row, "wall_ns"),
-                begin = Number(row, "begin_ns");
+    // By the process's own count: `index` begins anew with each arming, which ranks may be apart in.
+    const Value own_index = Number(row, "process_index");
+    const Value index = own_index ? own_index : Number(row, "index");
+    const Value wall = Number(row, "wall_ns"), begin = Number(row, "begin_ns");
     if (!index || !wall) continue;
     RankStep step;
     step.wall_ns = *wall;

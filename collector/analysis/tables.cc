@@ -349,6 +349,7 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
     if (step.complete && !step.contains_tracer_start) counted.push_back(wall);
     each.push_back(
         {{"index", step.index},
+         {"process_index", step.process_index},
          {"begin_ns", step.begin_ns},
          {"wall_ns", wall},
          {"device_ns", has_busy ? Json(busy[i].total_ns()) : Json(nullptr)},

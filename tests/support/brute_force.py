@@ -234,7 +234,8 @@ class BruteForce:
                            if x.work.device == device and x.what == 'compute']
                 exposed += length(theirs_alone) - both(theirs_alone, compute)
             each.append({
-                'index': step['index'], 'begin_ns': step['begin'],
+                'index': step['index'], 'process_index': step['process_index'],
+                'begin_ns': step['begin'],
                 'wall_ns': step['end'] - step['begin'], 'exposed_collective_ns': exposed,
                 'device_ns': length([x.interval for x in mine]),
                 'launches': sum(1 for c in self.calls if self.step_at(c.begin) == i and

@@ -18,6 +18,7 @@ struct Rank {
   std::string host = "h";
   std::string run = "";
   int64_t pid = 1;
+  int64_t armed_at = 0;  // the process's steps before its arming
 };
 
 Json Summary(const Rank& r, uint64_t cycle = 0) {
@@ -25,6 +26,7 @@ Json Summary(const Rank& r, uint64_t cycle = 0) {
   int64_t at = r.begins_late_ms * kMs;
   for (size_t i = 0; i < r.walls_ms.size(); ++i, at += 100 * kMs) {
     each.push_back({{"index", 3 + i},
+                    {"process_index", 3 + i + static_cast<size_t>(r.armed_at)},
                     {"begin_ns", at},
                     {"wall_ns", r.walls_ms[i] * kMs},
                     {"exposed_collective_ns", r.exposed_ms * kMs},
@@ -154,6 +156,16 @@ TEST(Ranks, TwoProcessesOfOneRankAreToldApartByPid) {
   EXPECT_EQ(text.find("  pid 7  slowest"), std::string::npos) << text;
   EXPECT_NE(text.find("  pid 8  slowest"), std::string::npos) << text;
   EXPECT_NE(text.find("Pid 8 takes 30"), std::string::npos) << text;
+}
+
+// Armed by hand at different steps: the same index is another step.
+TEST(Ranks, StepsAreMatchedByTheProcesssOwnCount) {
+  const Json compared =
+      Compared({{0, {10, 10}}, {1, {10, 10}, 0, 4, "h", "", 1, /*armed_at=*/50}});
+  EXPECT_EQ(compared.at("steps").size(), 4U);
+  EXPECT_EQ(compared.at("steps").at(0).at("ranks"), 1);
+  EXPECT_TRUE(compared.at("steps").at(0).at("begin_skew_ns").is_null());
+  EXPECT_TRUE(Ids(compared).empty());
 }
 
 TEST(Ranks, ProcessesWithoutARankAreNamedByPid) {
