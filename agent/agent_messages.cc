@@ -96,7 +96,11 @@ std::string Agent::CollectorProgram() const {
 std::string Agent::CollectorAddressText() const {
   const std::string& given = capture_.collector;
   if (given == "auto") {
-    return proto::CollectorAddress(control_folder_, geteuid(), identity_.run).Text();
+    // A folder that cannot be used (XDG_RUNTIME_DIR of a host, in a container) is no reason to lose
+    // a recording: all ranks of a run see it alike and take the abstract name.
+    const bool is_usable = proto::EnsureSocketFolder(control_folder_);
+    return proto::CollectorAddress(is_usable ? control_folder_ : "", geteuid(), identity_.run)
+        .Text();
   }
   if (given.empty() || given[0] == '/' || given[0] == '@') return given;
   return std::string(stub_->start_dir == nullptr ? "" : stub_->start_dir) + "/" + given;
