@@ -249,8 +249,10 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
     std::fprintf(stderr, "stepagent: recording begins with step %llu\n",
                  static_cast<unsigned long long>(*start.at_step));
   Laggards laggards{start.at_step, std::chrono::nanoseconds(command.laggard_ns), {}};
-  if (command.waits && !command.as_json && start.error.empty())
-    return WaitForStarted(start.answers, targets.matched, dirs, &laggards);
+  if (command.waits && !command.as_json && start.error.empty()) {
+    const int status = WaitForStarted(start.answers, targets.matched, dirs, &laggards);
+    return targets.error.empty() ? status : 1;
+  }
   if (command.waits && start.error.empty())
     WaitUntilIdle(&start.answers, dirs, &laggards);
   const int status = PrintAnswers(command, start.answers);

@@ -36,6 +36,30 @@ std::string NothingMatches(const TargetRules& rules, size_t present) {
   return what + " matches none of the " + std::to_string(present) + " processes that answer";
 }
 
+// Ranks that were named and are not among the matched; those that do not answer may be them.
+std::string MissingRanks(const TargetRules& rules, const std::vector<Answer>& matched,
+                         const std::vector<int64_t>& silent) {
+  std::string missing, pids;
+  for (const uint32_t rank : rules.ranks) {
+    const bool is_there = std::any_of(matched.begin(), matched.end(), [&](const Answer& a) {
+      return a.message && a.message->status().rank() == static_cast<int64_t>(rank);
+    });
+    if (!is_there) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  for (const int64_t pid : silent) pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
+  const std::string who = pids.empty() ? "" : "; no answer, and so not told apart: pid " + pids;
+  if (!missing.empty()) return "no process that answers is rank " + missing + who;
+  const bool is_by_state = rules.gpu >= 0 || !rules.name.empty();
+  return is_by_state && !pids.empty() ? who.substr(2) : "";
+}
+
+std::vector<int64_t> SilentOf(const std::vector<Answer>& answers) {
+  std::vector<int64_t> silent;
+  for (const Answer& answer : answers)
+    if (!answer.message) silent.push_back(answer.agent.pid);
+  return silent;
+}
+
 }  // namespace
 
 bool Matches(const TargetRules& rules, const Answer& answer) {
@@ -94,6 +118,7 @@ Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::
                      [&](const Answer& a) { return a.agent.pid == pid; }))
       targets.error = MissingPid(pid);
   const std::string no_gpu = WhyNoGpuMatches(rules, answers);
+  const std::vector<int64_t> silent = SilentOf(answers);
   std::erase_if(answers, [&](const Answer& a) { return !Matches(rules, a); });
   SortTargets(&answers);
   if (rules.IsBare() && !bare_means_all && answers.size() > 1) {
@@ -105,6 +130,7 @@ Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::
   if (answers.empty() && targets.error.empty()) {
     targets.error = present == 0 || no_gpu.empty() ? NothingMatches(rules, present) : no_gpu;
   }
+  if (targets.error.empty()) targets.error = MissingRanks(rules, answers, silent);
   targets.matched = std::move(answers);
   return targets;
 }
