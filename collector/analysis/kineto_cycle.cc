@@ -238,6 +238,7 @@ void KinetoCycle::AttributeSteps() {
   for (model::Range& range : cycle_.ranges) range.step = StepAt(range.begin_ns);
   JoinItems(cycle_.kernels), JoinItems(cycle_.copies), JoinItems(cycle_.sets);
   JoinItems(cycle_.graph_launches);
+  if (!HasDevice()) return;  // not known, and not zero
   for (model::Step& step : cycle_.steps) step.kernels = step.copies = step.sets = 0;
   const auto count = [this](const auto& items, auto field) {
     for (const auto& item : items) {
@@ -264,13 +265,17 @@ void KinetoCycle::SetWindow() {
   cycle_.window_begin_ns = std::min(begin, end), cycle_.window_end_ns = end;
 }
 
+bool KinetoCycle::HasDevice() const {
+  return !cycle_.kernels.empty() || !cycle_.copies.empty() || !cycle_.sets.empty() ||
+         !cycle_.graph_launches.empty();
+}
+
 void KinetoCycle::SetKinds() {
   using enum model::Activity;
-  const bool has_device = !cycle_.kernels.empty() || !cycle_.copies.empty() ||
-                          !cycle_.sets.empty() || !cycle_.graph_launches.empty();
-  cycle_.gpu.status = has_device ? "collected" : "unavailable";
-  if (!has_device) cycle_.gpu.reason = "the file holds no device rows";
-  const bool has_calls = !cycle_.calls.empty();
+  const bool has_device = HasDevice(), has_calls = !cycle_.calls.empty();
+  // Calls alone are something to read: only the device's part is missing.
+  cycle_.gpu.status = has_device ? "collected" : has_calls ? "partial" : "unavailable";
+  if (!has_device) cycle_.gpu.reason = "the file, as far as it could be read, holds no device rows";
   const std::pair<model::Activity, bool> kinds[] = {{kKernel, has_device}, {kMemcpy, has_device},
                                                     {kMemset, has_device}, {kLaunch, has_calls},
                                                     {kSync, has_calls},    {kNvtx, true}};

@@ -55,6 +55,7 @@ class KinetoCycle {
   [[nodiscard]] int32_t StepAt(model::TimeNs at) const;
   void AttributeSteps();
   void SetWindow();
+  [[nodiscard]] bool HasDevice() const;
   void SetKinds();
 
   model::Cycle cycle_;

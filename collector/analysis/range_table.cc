@@ -110,7 +110,9 @@ Json RangeTable(const model::Cycle& cycle, const DeviceWork& work, const RangeWo
   all.AddDeviceTime(work, ranges);
   const bool has_calls = Collected(cycle, model::Activity::kLaunch);
   const auto host = [&](int64_t v) { return has_calls ? Json(v) : Json(nullptr); };
-  const auto device = [&](int64_t v) { return cycle.HostOnly() ? Json(nullptr) : host(v); };
+  // Of a part of the kinds of work there is no sum to speak of.
+  const bool has_device = WhyNoBusyTime(cycle).empty();
+  const auto device = [&](int64_t v) { return has_device ? host(v) : Json(nullptr); };
   std::vector<Json> rows;
   for (const auto& [key, e] : all.entries()) {
     rows.push_back({{"name", writers::ValidUtf8(key.first)},

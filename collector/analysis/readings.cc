@@ -5,6 +5,8 @@
 #include <set>
 
 #include "collector/analysis/reading_rules.h"
+#include "collector/analysis/tables.h"
+#include "collector/analysis/text_format.h"
 #include "collector/writers/json_text.h"
 #include "fmt/format.h"
 
@@ -97,6 +99,17 @@ ReadingContext Prepare(const model::Cycle& cycle, const DeviceWork& work, const 
   c.quiet_host = MakeUnion(std::move(quiet));
   c.gaps = FindGaps(c);
   return c;
+}
+
+// The part of the window in which idle time is not counted, where it is worth saying.
+std::string WhyNotFromTheBegin(const model::Cycle& cycle, const DeviceWork& work) {
+  const model::TimeNs window = cycle.window_end_ns - cycle.window_begin_ns;
+  const model::TimeNs unknown =
+      std::min(KnownFrom(work), cycle.window_end_ns) - cycle.window_begin_ns;
+  if (window <= 0 || double(unknown) < At(kIdleInRange) * double(window)) return {};
+  return fmt::format(
+      "{} of the window: earlier work may still run then",
+      Percent(double(unknown) / double(window)));
 }
 
 // Of several rules about the same idle time only the most particular speaks.
@@ -201,7 +214,7 @@ Json Readings(const model::Cycle& cycle, const DeviceWork& work, const RangeWork
   return out;
 }
 
-Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost) {
+Json ReadingsWithoutInput(const model::Cycle& cycle, const DeviceWork& work, const Json& cost) {
   using enum model::Activity;
   Json out = Json::array();
   const auto silent = [&](const char* id, const std::string& why) {
@@ -222,6 +235,8 @@ Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost) {
     needs("pageable_copies", kMemcpy);
     needs("same_copy_each_step", kMemcpy);
     needs("device_idle_in_range", kNvtx);
+    const std::string why = WhyNotFromTheBegin(cycle, work);
+    if (!why.empty()) silent("idle_before_the_first_work", why);
   }
   const bool has_allocations =
       std::any_of(cycle.calls.begin(), cycle.calls.end(),

@@ -25,6 +25,7 @@ struct Threshold {
                             const RangeWork& ranges, const Json& kernels, const Json& cost);
 
 // [{id why}]: rules that could not speak because what they look at was not collected.
-[[nodiscard]] Json ReadingsWithoutInput(const model::Cycle& cycle, const Json& cost);
+[[nodiscard]] Json ReadingsWithoutInput(const model::Cycle& cycle, const DeviceWork& work,
+                                        const Json& cost);
 
 }  // namespace stepagent::analysis

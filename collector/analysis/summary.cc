@@ -130,7 +130,10 @@ void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   out["kernels"] = absent.Table("kernels", {kKernel}, [&] { return KernelTable(cycle, work); });
   out["graph_launches"] =
       absent.Table("graph_launches", {kKernel}, [&] { return GraphLaunches(cycle); });
-  out["launches"] = absent.Table("launches", {kLaunch}, [&] { return LaunchTable(cycle, work); });
+  const auto launches = [&] { return LaunchTable(cycle, work); };
+  out["launches"] = Collected(cycle, kLaunch)
+                        ? absent.Table("launches", {kKernel, kMemcpy, kMemset}, launches)
+                        : absent.Table("launches", {kLaunch}, launches);
   out["calls"] = absent.Table("calls", {kLaunch, kSync}, [&] { return CallTable(cycle); });
   out["copies"] = absent.Table("copies", {kMemcpy}, [&] { return CopyTable(cycle); });
   out["sets"] = absent.Table("sets", {kMemset}, [&] { return SetTable(cycle); });
@@ -143,7 +146,7 @@ void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   out["set_aside"] = SetAsideRows(cycle, work);
   out["cost"] = CostOf(cycle);
   out["readings"] = Readings(cycle, work, ranges, out.at("kernels"), out.at("cost"));
-  out["readings_without_input"] = ReadingsWithoutInput(cycle, out.at("cost"));
+  out["readings_without_input"] = ReadingsWithoutInput(cycle, work, out.at("cost"));
 }
 
 }  // namespace

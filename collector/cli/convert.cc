@@ -58,6 +58,12 @@ int ConvertMain(int argc, char** argv) {
   if (!is_folder && std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
     return FailUsage("convert: -o " + out + " exists already; nothing is replaced");
   }
+  // Readers go by the name's ending.
+  if (format == "chrome" && !is_folder && out.ends_with(".json")) {
+    return FailUsage("convert: -o " + out +
+                     ": Chrome traces are written compressed; allowed: a name that ends in "
+                     ".json.gz");
+  }
   try {
     return Convert(in, format, out);
   } catch (const std::exception& problem) {

@@ -1,5 +1,7 @@
 // `stepagent`: the command line. Each subcommand has a file of its own; this one picks it.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -60,6 +62,14 @@ int Dispatch(const std::string& command, int argc, char** argv) {
                                    "': no such command; stepagent --help lists them");
 }
 
+// What could not be printed must not end as a success.
+int AfterOutput(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fprintf(stderr, "stepagent: the output could not be written whole: %s\n",
+               errno == 0 ? "see above" : std::strerror(errno));
+  return status == 0 ? 1 : status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -77,7 +87,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   try {
-    return Dispatch(command, argc, argv);
+    return AfterOutput(Dispatch(command, argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "stepagent: %s: %s\n", command.c_str(), error.what());
     return command == "run" ? 125 : 1;

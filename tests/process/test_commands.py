@@ -63,6 +63,13 @@ class Start(Commands):
         self.assertRegex(result.stdout, r'; ranges seen:.* --step nvtx:request \([0-9]+\)')
         self.stop_app(process)
 
+    def test_a_rank_that_is_not_there_is_named(self):
+        process = self.serve(RANK='0')
+        result = self.ask('start', '--rank', '0,9', '--for', '100ms', status=1)
+        self.assertIn('no process that answers is rank 9', result.stderr)
+        self.stop_app(process)
+        self.traced(1)  # rank 0 did as it was told
+
     def test_bare_says_which_process_it_acts_on(self):
         process = self.serve()
         result = self.ask('start', '--for', '100ms')
@@ -135,6 +142,59 @@ class Reports(Commands):
                           '--steps', '3')
         cycle, = self.traced(1)
         self.assertIn(os.path.join(cycle.folder, 'steps.csv'), result.stderr)
+
+
+class Output(Commands):
+    def test_what_cannot_be_printed_is_no_success(self):
+        env = harness.agent_environment(self.out, sim=False, schedule='active=1,repeat=1',
+                                        step='nvtx:train_step')
+        self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+        cycle, = self.traced(1)
+        for command in (['report', self.out], ['report', '--json', self.out],
+                        ['diff', cycle.folder, cycle.folder]):
+            with open('/dev/full', 'w', encoding='utf-8') as full:
+                result = subprocess.run([harness.STEPAGENT, *command], stdout=full, text=True,
+                                        stderr=subprocess.PIPE, env=self.env, check=False)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn('stepagent: the output could not be written whole: No space left',
+                          result.stderr)
+
+    def test_a_chrome_trace_is_not_written_under_a_name_that_says_plain(self):
+        result = self.ask('convert', '/none', '--to', 'chrome', '-o',
+                          os.path.join(self.scratch, 'plain.json'), status=2)
+        self.assertIn('allowed: a name that ends in .json.gz', result.stderr)
+
+    def test_calls_alone_are_reported_and_what_is_missing_is_not_zero(self):
+        events = [{'ph': 'X', 'cat': 'user_annotation', 'name': 'ProfilerStep#0', 'pid': 1, 'tid': 1,
+                   'ts': 10, 'dur': 100},
+                  {'ph': 'X', 'cat': 'cuda_runtime', 'name': 'cudaLaunchKernel', 'pid': 1, 'tid': 1,
+                   'ts': 20, 'dur': 5, 'args': {'correlation': 1}}]
+        path = os.path.join(self.scratch, 'calls.json')
+        with open(path, 'w', encoding='utf-8') as file:
+            json.dump({'traceEvents': events}, file)
+        summary, = json.loads(self.ask('report', '--json', path).stdout)['cycles']
+        self.assertEqual(summary['gpu']['status'], 'partial')
+        self.assertIn('holds no device rows', summary['gpu']['reason'])
+        self.assertEqual([row['count'] for row in summary['calls']], [1])
+        step, = summary['steps']['each']
+        self.assertEqual((step['launches'], step['kernels'], step['copies']), (1, None, None))
+        self.assertIsNone(summary['launches'])
+
+
+class Places(Commands):
+    def test_a_runtime_folder_that_cannot_be_used_costs_nothing(self):
+        """XDG_RUNTIME_DIR of a host inside a container: the abstract names serve."""
+        plain = {k: v for k, v in harness.launcher_environment().items()
+                 if k not in ('STEPAGENT_RUNTIME_DIR', 'XDG_RUNTIME_DIR')}
+        for name in ('XDG_RUNTIME_DIR', 'STEPAGENT_RUNTIME_DIR'):
+            with self.subTest(name):
+                out = os.path.join(self.scratch, name)
+                result = self.run_app(
+                    [harness.STEPAGENT, 'run', '-o', out, '--step', 'nvtx:train_step', '--schedule',
+                     'active=2,repeat=1', '--', app('train_loop'), '--steps', '4'],
+                    dict(plain, **{name: '/proc/none'}))
+                self.assertNotIn('nothing was recorded', result.stderr)
+                self.assertTrue(self.traced(1, out)[0].manifest['cycle']['complete'])
 
 
 class Log(Commands):
