@@ -30,6 +30,14 @@ class BruteForce(AgentTest):
         for cycle in self.traced(2):
             self.recompute(cycle, 300)
 
+    def test_steps_that_outrun_a_slow_cupti(self):
+        env = self.environment(schedule='wait=1,warmup=1,active=100,repeat=1', step='nvtx:train_step',
+                               arm_wait='1ms', STEPAGENT_SIM_SUBSCRIBE='200ms')
+        self.run_app([app('train_loop'), '--steps', '104', '--sleep-us', '5000'], env)
+        cycle, = self.traced(1)
+        self.assertTrue(cycle.manifest['steps'][0]['partial'])
+        self.recompute(cycle, 300)
+
     def test_seeded_workloads(self):
         for fault in ('streams', 'pageable', 'alloc'):
             out = os.path.join(self.scratch, fault)

@@ -158,7 +158,8 @@ class BruteForce:
             name = source[5:].split('@')[0] if source.startswith('nvtx:') else None
             for step in self.steps:
                 near = [x for x in ranges if x[0].thread == step['thread'] and x[2] is not None and
-                        abs(x[1] - step['begin']) <= 1_000_000 and name in (None, x[0].name)]
+                        -1_000_000 <= x[1] - step['begin'] <= 200_000_000 and
+                        x[2] > step['begin'] and name in (None, x[0].name)]
                 if not near:
                     continue
                 own = min(near, key=lambda x: (abs(x[1] - step['begin']), x[0].depth))
@@ -226,6 +227,8 @@ class BruteForce:
         each = []
         for i, step in enumerate(self.steps):
             mine = [x for x in self.items if x.step == i]
+            # Collection came on within it, or after: nobody counted all of it.
+            counted = (lambda number: None) if step['partial'] else (lambda number: number)
             exposed = 0
             for device in {x.work.device for x in mine}:
                 theirs_alone = [x.interval for x in mine
@@ -238,10 +241,10 @@ class BruteForce:
                 'begin_ns': step['begin'],
                 'wall_ns': step['end'] - step['begin'], 'exposed_collective_ns': exposed,
                 'device_ns': length([x.interval for x in mine]),
-                'launches': sum(1 for c in self.calls if self.step_at(c.begin) == i and
-                                c.cls in ('launch', 'graph_launch')),
-                'kernels': sum(1 for x in mine if x.work.kind == 'kernel'),
-                'copies': sum(1 for x in mine if x.work.kind == 'copy'),
+                'launches': counted(sum(1 for c in self.calls if self.step_at(c.begin) == i and
+                                        c.cls in ('launch', 'graph_launch'))),
+                'kernels': counted(sum(1 for x in mine if x.work.kind == 'kernel')),
+                'copies': counted(sum(1 for x in mine if x.work.kind == 'copy')),
                 'complete': step['complete'], 'contains_tracer_start': step['tracer'],
                 'partial': step['partial']})
         for row, other in zip(each, theirs['each']):
