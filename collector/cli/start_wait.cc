@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 
 #include "collector/cli/targets.h"
 #include "collector/launch/progress_bar.h"
@@ -65,7 +66,21 @@ std::vector<launch::CycleEntry> NewCycles(const Answer& answer, uint32_t cycles_
   return cycles;
 }
 
-bool PrintResult(const Answer& answer, uint32_t cycles_before) {
+// What the agent itself says it wrote since: its folder may lie in another container's mounts.
+std::vector<std::string> WrittenElsewhere(const Answer& answer, const Answer& before) {
+  std::vector<std::string> files;
+  if (launch::ReadSession(answer.message->status().session_dir())) return files;
+  std::set<std::string> old;
+  if (before.message)
+    old.insert(before.message->status().written().begin(),
+               before.message->status().written().end());
+  for (const std::string& file : answer.message->status().written())
+    if (IsTrace(file) && !old.contains(file)) files.push_back(file);
+  return files;
+}
+
+bool PrintResult(const Answer& answer, const Answer& before) {
+  const uint32_t cycles_before = before.message ? before.message->status().cycle() : 0;
   std::printf("%s\n", StatusLine(answer).c_str());
   if (!WasTaken(answer)) {
     std::printf("  %s\n", VerdictLine(answer).c_str());
@@ -82,6 +97,10 @@ bool PrintResult(const Answer& answer, uint32_t cycles_before) {
     if (!reading.empty()) std::printf("  %s\n", reading.c_str());
   }
   const v1::AgentStatus& status = answer.message->status();
+  const std::vector<std::string> elsewhere = WrittenElsewhere(answer, before);
+  for (const std::string& file : elsewhere)
+    std::printf("  %s (as the process sees it: not visible from here)\n", file.c_str());
+  if (!elsewhere.empty()) return true;
   if (cycles.empty()) {
     std::printf("  nothing was written%s%s\n", status.last_error().empty() ? "" : ": ",
                 status.last_error().c_str());
@@ -140,8 +159,7 @@ int WaitForStarted(std::vector<Answer> answers, const std::vector<Answer>& befor
   WaitUntilIdle(&answers, dirs, laggards);
   bool is_good = laggards->names.empty();
   for (size_t i = 0; i < answers.size(); ++i) {
-    const uint32_t cycles = before[i].message ? before[i].message->status().cycle() : 0;
-    is_good &= PrintResult(answers[i], cycles);
+    is_good &= PrintResult(answers[i], before[i]);
   }
   return is_good ? 0 : 1;
 }

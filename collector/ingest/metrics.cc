@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 
@@ -18,10 +18,11 @@ constexpr double kNsPerSecond = 1e9;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
 
+// As few digits as tell the value from every other: nine would be 10 s of a time stamp.
 std::string NumberText(double value) {
   char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
+  const auto end = std::to_chars(text, text + sizeof text, value);
+  return {text, end.ptr};
 }
 
 std::string Escaped(const std::string& value) {

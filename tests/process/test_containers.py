@@ -159,6 +159,16 @@ class Containers(AgentTest):
         self.assertEqual((row['pid'], row['phase'], row['cycles_written']), (1, 'idle', 1))
         self.recorded()
 
+    def test_start_from_a_container_that_cannot_see_the_traces(self):
+        """Nothing is shared but the network namespace: the process's own word says what was written."""
+        server = self.contain([app('server'), '--rate', '200'], self.variables(out='/dev/shm/out'))
+        self.assertIn('ready', server.stdout.readline())
+        other = self.contain([harness.STEPAGENT, 'start', '--all', '--for', '200ms'],
+                             self.variables(preload=False), net_of=self.inside(server))
+        out, _ = self.finish(other)
+        self.assertRegex(out, r'  /dev/shm/out/.*\.pt\.trace\.json\.gz \(as the process sees it')
+        self.assertNotIn('nothing was written', out)
+
     def test_refused_for_another_user(self):
         server = self.serve()
         env = self.variables(preload=False)
