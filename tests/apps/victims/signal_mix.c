@@ -107,8 +107,11 @@ static int RunSigwait(int signal_number) {
   Require(pthread_create(&thread, NULL, WaitThread, &signal_number) == 0, "pthread_create");
   for (int i = 0; i < kSends; i++) {
     kill(getpid(), signal_number);
-    // The next one is sent when this one was taken, since equal pending signals are one.
-    while (atomic_load(&handled) <= i) Steps(1);
+    // The next one is sent when this one was taken, since equal pending signals are one. A step at
+    // least, however quick the other thread is.
+    do {
+      Steps(1);
+    } while (atomic_load(&handled) <= i);
   }
   pthread_join(thread, NULL);
   return atomic_load(&handled);
