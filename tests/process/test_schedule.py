@@ -58,6 +58,7 @@ class Schedule(AgentTest):
         self.assertEqual([(c.steps, c.manifest['cycle']['complete']) for c in found], want, text)
         return result, found
 
+    @unittest.skipIf(harness.SLOWNESS, 'what the drain cannot take is lost before the collector')
     def test_steps_too_short_to_be_taken_are_counted_and_said(self):
         env = self.environment(sim=False, schedule='active=10000000', step='nvtx:train_step')
         result = self.run_app([app('nvtx_loop'), 'ascii', '60000'], env)

@@ -40,9 +40,13 @@ class CollectorMemory : public Stepcollector {
   }
   void TearDown() override {
     if (fd_ >= 0) close(fd_);
+    End();
+  }
+  void End() {
     if (collector_ <= 0) return;
     kill(collector_, SIGTERM);
     EXPECT_EQ(Wait(collector_), 0);
+    collector_ = -1;
   }
   void Send(const std::string& bytes) {
     for (size_t done = 0; done < bytes.size();) {
@@ -127,6 +131,7 @@ TEST_F(CollectorMemory, ALargerOneIsLeftToItsReaderAndLaterOnesAreWrittenAgain) 
     poll(nullptr, 0, 10);
   EXPECT_EQ(Document("session.json")["cycles"][0]["state"], "deferred");
   EXPECT_LE(PeakKib(collector_), kBoundKib);
+  End();  // closed is written a moment before the collector lets go of the session's raw.steps
   const spool::RecoverReport report = spool::RecoverAll(Out());
   EXPECT_EQ(report.cycles_written, 1U);
   const nlohmann::json manifest = Document("cycle-0000/manifest.json");
