@@ -244,6 +244,12 @@ void NoteOddRecords(const Verdict& v, Cycle* cycle) {
             Plural(impossible, "device record") +
                 " with impossible times: counted as invalid, not drawn");
   }
+  if (const uint64_t unfinished = v.assembly->unfinished(); unfinished > 0) {
+    AddNote(cycle, "unfinished_work",
+            Plural(unfinished, "piece") +
+                " of device work had not ended when its window's grace time was over: not "
+                "observed, counted as invalid, not drawn");
+  }
   if (v.assembly->impossible_waits() > 0) {
     AddNote(
         cycle, "impossible_waits",
@@ -345,18 +351,24 @@ std::string WhatIsOwed(const Verdict& v, const Cycle& cycle) {
            " ran before CUPTI was ready (more warmup steps, or a longer --arm-wait)";
   }
   const uint64_t in_vain = v.pending->report ? v.pending->report->launches_awaited_in_vain() : 0;
+  const uint64_t unfinished = v.assembly->unfinished(), untimed = v.assembly->impossible();
   const uint64_t launches = cycle.joins.launches_without_device_work.value_or(0);
-  if (in_vain == 0 && launches == 0) return {};
+  if (in_vain + launches + unfinished + untimed == 0) return {};
   const std::pair<uint64_t, const char*> owed[] = {
       {launches, "launch"},
       {Unanswered(cycle, CallClass::kMemcpy, Activity::kMemcpy), "copy call"},
-      {Unanswered(cycle, CallClass::kMemset, Activity::kMemset), "set call"}};
+      {Unanswered(cycle, CallClass::kMemset, Activity::kMemset), "set call"},
+  };
   std::string text;
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
   for (const auto& [count, what] : owed) {
-    if (count > 0) text += (text.empty() ? "" : ", ") + Plural(count, what);
+    if (count > 0) add(Plural(count, what));
   }
-  if (text.empty()) text = Plural(in_vain, "call");
-  return text + " without a device record";
+  if (text.empty() && in_vain > unfinished) add(Plural(in_vain - unfinished, "call"));
+  if (!text.empty()) text += " without a device record";
+  if (unfinished > 0) add(Plural(unfinished, "piece") + " of device work that had not ended");
+  if (untimed > 0) add(Plural(untimed, "device record") + " with impossible times");
+  return text;
 }
 
 // Complete: all that was planned ran, and the device's part of it arrived.

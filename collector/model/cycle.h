@@ -88,6 +88,7 @@ struct DeviceItem {            // common to all device work
   bool placed = true;
   // Its begin is to be believed, its end perhaps not: enough to tell whose window it fell into.
   bool has_begin = true;
+  bool has_end = true;  // false: a forced flush came before the work was over
 };
 struct Kernel : DeviceItem {
   uint32_t shape = 0;          // index into Cycle::shapes

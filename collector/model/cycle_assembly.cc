@@ -34,6 +34,12 @@ void CycleAssembly::Run() {
   PlaceDevice(&store_.copies, &cycle_.copies, Activity::kMemcpy);
   PlaceDevice(&store_.sets, &cycle_.sets, Activity::kMemset);
   PlaceDevice(&store_.graph_launches, &cycle_.graph_launches, Activity::kNone);
+  if (before_launch_ > 0 && without_launch_ > 0) {
+    LeaveOutLaterWork(&cycle_.kernels, Activity::kKernel);
+    LeaveOutLaterWork(&cycle_.copies, Activity::kMemcpy);
+    LeaveOutLaterWork(&cycle_.sets, Activity::kMemset);
+    LeaveOutLaterWork(&cycle_.graph_launches, Activity::kNone);
+  }
   PlaceSyncs();
   PlaceMemories();
   PlaceOverheads();
@@ -116,7 +122,11 @@ void CycleAssembly::NumberFlows() {
   std::vector<uint32_t> used;
   used.reserve(cycle_.calls.size());
   for (const Call& call : cycle_.calls) {
-    if (call.correlation != 0) used.push_back(call.correlation);
+    if (call.correlation == 0) continue;
+    used.push_back(call.correlation);
+    if (!newest_correlation_ || IsNewerThanCalls(call.correlation)) {
+      newest_correlation_ = call.correlation;
+    }
   }
   SortRuns(&used, std::less<>());
   uint32_t fresh = 0;
@@ -161,6 +171,11 @@ bool CycleAssembly::IsOlderThanCalls(uint32_t correlation) const {
   return false;
 }
 
+// Calls are in no order of their ids, and ids wrap.
+bool CycleAssembly::IsNewerThanCalls(uint32_t correlation) const {
+  return newest_correlation_ && static_cast<int32_t>(correlation - *newest_correlation_) > 0;
+}
+
 // True when the item belongs to this cycle.
 template <typename Item>
 bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
@@ -176,6 +191,7 @@ bool CycleAssembly::PlaceJoined(Item* item, int32_t where) {
   }
   if (where == JoinIndex::kOutside) return false;
   if (item->has_begin && !InWindow(item->begin_ns)) return false;
+  if (!item->has_begin && IsNewerThanCalls(item->correlation)) return false;
   if (IsOlderThanCalls(item->correlation)) return false;
   if (item->graph_id != 0) ++unknown_graph_;
   ++without_launch_;
@@ -199,7 +215,7 @@ void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, 
       return Belongs::kNowhere;
     }
     ++(item.placed ? Written(kind) : Invalid(kind));
-    if (!item.placed) ++impossible_;
+    if (!item.placed) ++(item.has_end ? impossible_ : unfinished_);
     raw = item;
     return Belongs::kHere;
   });
@@ -210,7 +226,12 @@ void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, 
 // Takes back what PlaceJoined counted for an item.
 template <typename Item>
 void CycleAssembly::Uncount(const Item& item, Activity kind) {
-  --Written(kind);
+  if (item.placed) {
+    --Written(kind);
+  } else {
+    --Invalid(kind);
+    --(item.has_end ? impossible_ : unfinished_);
+  }
   if (item.call >= 0) {
     const Call& call = cycle_.calls[static_cast<size_t>(item.call)];
     --cycle_.calls[static_cast<size_t>(item.call)].device_items;
@@ -248,6 +269,18 @@ void CycleAssembly::LeaveOutSecondCopies(std::vector<Item>* items, Activity kind
     }
   }
   items->erase(kept, items->end());
+}
+
+// Where device stamps are seen to run ahead of the host's, what was launched after the window's end
+// seems to begin in it: no call of the window is as new as that.
+template <typename Item>
+void CycleAssembly::LeaveOutLaterWork(std::vector<Item>* items, Activity kind) {
+  std::erase_if(*items, [&](const Item& item) {
+    if (item.call >= 0 || !IsNewerThanCalls(item.correlation)) return false;
+    Uncount(item, kind);
+    ++OutOfWindow(kind);
+    return true;
+  });
 }
 
 void CycleAssembly::PlaceSyncs() {

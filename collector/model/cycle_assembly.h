@@ -34,9 +34,10 @@ class CycleAssembly {
   void Run();
   [[nodiscard]] const Counts& written() const { return written_; }
   [[nodiscard]] const Counts& out_of_window() const { return out_of_window_; }
-  // Impossible stamps and second copies; each also counted apart.
+  // Impossible stamps, work without an end, and second copies; each also counted apart.
   [[nodiscard]] const Counts& invalid() const { return invalid_; }
   [[nodiscard]] uint64_t impossible() const { return impossible_; }
+  [[nodiscard]] uint64_t unfinished() const { return unfinished_; }
   [[nodiscard]] uint64_t duplicates() const { return duplicates_; }
   // Records of waits, which are detail beside their calls: these count nowhere else.
   [[nodiscard]] uint64_t impossible_waits() const { return impossible_waits_; }
@@ -56,10 +57,13 @@ class CycleAssembly {
   bool PlaceJoined(Item* item, int32_t where);
   [[nodiscard]] bool IsBeforeLaunch(const DeviceItem& item, const Call& call) const;
   [[nodiscard]] bool IsOlderThanCalls(uint32_t correlation) const;
+  [[nodiscard]] bool IsNewerThanCalls(uint32_t correlation) const;
   template <typename Item>
   void Uncount(const Item& item, Activity kind);
   template <typename Item>
   void LeaveOutSecondCopies(std::vector<Item>* items, Activity kind);
+  template <typename Item>
+  void LeaveOutLaterWork(std::vector<Item>* items, Activity kind);
   [[nodiscard]] bool IsPossible(const DeviceItem& item, const Call* call) const;
   void PlaceSyncs();
   void PlaceMemories();
@@ -69,6 +73,8 @@ class CycleAssembly {
   void MarkStepRanges();
   void PlaceMarks();
   void CountSteps();
+  template <typename Item>
+  void MarkUntimedSteps(const std::vector<Item>& items, std::optional<uint64_t> Step::*count);
 
   [[nodiscard]] bool InWindow(TimeNs t) const {
     return t >= cycle_.window_begin_ns && t < cycle_.window_end_ns;
@@ -86,7 +92,8 @@ class CycleAssembly {
   JoinIndex index_;
   Counts written_{}, out_of_window_{}, invalid_{};
   uint64_t unclosed_ranges_ = 0, before_launch_ = 0, unknown_graph_ = 0, without_launch_ = 0;
-  uint64_t impossible_ = 0, impossible_waits_ = 0, duplicates_ = 0;
+  uint64_t impossible_ = 0, unfinished_ = 0, impossible_waits_ = 0, duplicates_ = 0;
+  std::optional<uint32_t> newest_correlation_;  // of this cycle's calls
 };
 
 }  // namespace stepagent::model

@@ -140,6 +140,22 @@ void CycleAssembly::CountSteps() {
   };
   for (size_t i = 0; i < cycle_.steps.size(); ++i) fill(tally[i], &cycle_.steps[i]);
   fill(tally.back(), &cycle_.outside_steps);
+  MarkUntimedSteps(cycle_.kernels, &Step::kernels);
+  MarkUntimedSteps(cycle_.copies, &Step::copies);
+  MarkUntimedSteps(cycle_.sets, &Step::sets);
+}
+
+// Work of theirs ran, and nobody knows when: such steps are not whole, and where none of a kind has
+// its times, "0" would be a count that nobody took.
+template <typename Item>
+void CycleAssembly::MarkUntimedSteps(const std::vector<Item>& items,
+                                     std::optional<uint64_t> Step::*count) {
+  for (const Item& item : items) {
+    if (item.placed || item.step == kNoStep) continue;
+    Step& step = cycle_.steps[static_cast<size_t>(item.step)];
+    step.complete = false;
+    if (step.*count == 0U) (step.*count).reset();
+  }
 }
 
 }  // namespace stepagent::model

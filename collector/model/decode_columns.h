@@ -73,6 +73,7 @@ class DeviceColumns {
 };
 
 inline bool HasBegin(uint32_t flags) { return (flags & v1::DEVICE_NO_TIMING) == 0; }
+inline bool HasEnd(uint32_t flags) { return (flags & v1::DEVICE_UNFINISHED) == 0; }
 inline bool IsInvalid(uint32_t flags) {
   return (flags & (v1::DEVICE_NO_TIMING | v1::DEVICE_UNFINISHED | v1::DEVICE_REVERSED)) != 0;
 }
@@ -85,6 +86,7 @@ uint32_t DeviceColumns<Section>::Fill(uint32_t i, DeviceItem* item) {
   item->graph_id = graph_[i];
   item->placed = !IsInvalid(flags_[i]);
   item->has_begin = HasBegin(flags_[i]);
+  item->has_end = HasEnd(flags_[i]);
   return lane_[i];
 }
 

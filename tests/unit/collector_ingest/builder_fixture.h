@@ -39,6 +39,14 @@ inline void ExpectBalanced(const Cycle& cycle) {
 
 inline const Balance& Of(const Cycle& cycle, Activity a) { return cycle.balance[static_cast<size_t>(a)]; }
 
+inline const std::string& NoteText(const Cycle& cycle, const std::string& code) {
+  static const std::string kNone;
+  for (const Note& note : cycle.notes) {
+    if (note.code == code) return note.text;
+  }
+  return kNone;
+}
+
 inline bool HasNote(const Cycle& cycle, const std::string& code) {
   return std::any_of(cycle.notes.begin(), cycle.notes.end(),
                      [&](const Note& n) { return n.code == code; });

@@ -151,84 +151,6 @@ TEST(CycleBuilder, WorkWithoutALaunchIsKeptByItsTime) {
   ExpectBalanced(cycles[0]);
 }
 
-TEST(CycleBuilder, ImpossibleStampsAreCountedNotPlaced) {
-  BatchFactory agent;
-  for (uint32_t i = 0; i < 4; ++i) agent.Launch(50 + i, 100 * kMs + 100 + i);
-  agent.Kernel({.correlation = 50, .flags = v1::DEVICE_NO_TIMING, .raw_zero = true});
-  agent.Kernel({.begin = 100 * kMs + 900, .correlation = 51, .flags = v1::DEVICE_UNFINISHED});
-  agent.Kernel({.begin = 100 * kMs + 900, .correlation = 52, .flags = v1::DEVICE_REVERSED});
-  agent.Kernel({.begin = 3'000'000'000 * kMs, .correlation = 53});  // year 2100 or so
-  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
-  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
-  ASSERT_EQ(cycles.size(), 1U);
-  const Cycle& c = cycles[0];
-  EXPECT_EQ(Of(c, Activity::kKernel).invalid, 4U);
-  EXPECT_EQ(Of(c, Activity::kKernel).written, 1U);
-  EXPECT_EQ(c.steps[0].kernels, 1U);
-  EXPECT_EQ(c.joins.launches_without_device_work, 0U);  // they ran, their times are unknown
-  EXPECT_TRUE(HasNote(c, "impossible_stamps"));
-  ExpectBalanced(c);
-}
-
-const std::string& NoteText(const Cycle& cycle, const std::string& code) {
-  static const std::string kNone;
-  for (const Note& note : cycle.notes) {
-    if (note.code == code) return note.text;
-  }
-  return kNone;
-}
-
-TEST(CycleBuilder, RecordsThatCameTwiceAreWorkOnce) {
-  BatchFactory agent;
-  agent.Launch(50, 100 * kMs + 100);
-  for (int i = 0; i < 3; ++i) agent.Kernel({.begin = 100 * kMs + 900, .correlation = 50});
-  // Nodes of one graph side by side, and two copies of another size: not the same work.
-  agent.Call({.name = "cuGraphLaunch",
-              .cls = v1::CALL_GRAPH_LAUNCH,
-              .begin = 100 * kMs + 200,
-              .correlation = 51});
-  for (uint64_t node : {1, 2}) {
-    agent.Kernel({.begin = 100 * kMs + 950, .correlation = 51, .graph = 3, .node = node});
-  }
-  agent.Copy({.begin = 100 * kMs + 990, .correlation = 51, .graph = 3, .bytes = 8});
-  agent.Copy({.begin = 100 * kMs + 990, .correlation = 51, .graph = 3, .bytes = 16});
-  // Twice without a launch.
-  for (int i = 0; i < 2; ++i) agent.Kernel({.begin = 100 * kMs + 999, .correlation = 77});
-  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
-  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
-  ASSERT_EQ(cycles.size(), 1U);
-  const Cycle& c = cycles[0];
-  EXPECT_EQ(Of(c, Activity::kKernel).written, 1U + 2U + 1U + 1U);
-  EXPECT_EQ(Of(c, Activity::kKernel).invalid, 3U);
-  EXPECT_EQ(Of(c, Activity::kMemcpy).written, 2U);
-  EXPECT_EQ(c.kernels.size(), 5U);
-  for (const Call& call : c.calls) {
-    if (call.correlation == 50) {
-      EXPECT_EQ(call.device_items, 1U);
-    }
-  }
-  EXPECT_EQ(c.joins.device_work_without_launch, 1U);
-  EXPECT_EQ(NoteText(c, "duplicate_records").substr(0, 16), "3 device records");
-  EXPECT_FALSE(HasNote(c, "impossible_stamps"));
-  ExpectBalanced(c);
-}
-
-TEST(CycleBuilder, KernelsWithoutANameAreCalledSo) {
-  BatchFactory agent;
-  agent.Launch(50, 100 * kMs + 100);
-  agent.Kernel({.name = "", .begin = 100 * kMs + 900, .correlation = 50});
-  v1::Batch batch = agent.Take(150 * kMs);
-  batch.mutable_kernels()->mutable_shapes()->clear_name();  // as the agent leaves out all zeros
-  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
-  const auto cycles = Build(agent, {batch, agent.Take(200 * kMs)});
-  ASSERT_EQ(cycles.size(), 1U);
-  ASSERT_EQ(cycles[0].kernels.size(), 2U);
-  const Shape& shape = cycles[0].shapes[cycles[0].kernels[0].shape];
-  EXPECT_EQ(cycles[0].Text(shape.name), "(kernel without a name)");
-  EXPECT_EQ(cycles[0].Text(shape.demangled), "(kernel without a name)");
-  EXPECT_EQ(shape.block[0], 128U);
-}
-
 TEST(CycleBuilder, ABufferThatCouldNotBeReadToItsEndMakesDeviceCountsUnknown) {
   BatchFactory agent;
   agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
@@ -362,30 +284,6 @@ TEST(CycleBuilder, KindsThatWereNotAskedForAreNull) {
   EXPECT_EQ(Of(c, Activity::kMemset).written, 1U);
   EXPECT_FALSE(c.joins.launches_without_device_work.has_value());
   ExpectBalanced(c);
-}
-
-// A wait's record is detail beside its call: one with impossible times costs a note, no count.
-TEST(CycleBuilder, ImpossibleWaitsAreToldAndTheirCallsStand) {
-  BatchFactory agent;
-  for (const uint32_t correlation : {70, 71}) {
-    agent.Call({.name = "cudaStreamSynchronize",
-                .cls = v1::CALL_SYNC,
-                .begin = 100 * kMs + correlation,
-                .correlation = correlation});
-    agent.Wait({.begin = 100 * kMs + correlation,
-                .duration = 10,
-                .correlation = correlation,
-                .flags = correlation == 70 ? uint32_t{v1::DEVICE_REVERSED} : 0U});
-  }
-  agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 1);
-  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
-  ASSERT_EQ(cycles.size(), 1U);
-  EXPECT_EQ(cycles[0].syncs.size(), 1U);
-  EXPECT_EQ(Of(cycles[0], Activity::kSync).produced, 2U);
-  EXPECT_EQ(Of(cycles[0], Activity::kSync).written, 2U);
-  EXPECT_EQ(Of(cycles[0], Activity::kSync).invalid, 0U);
-  EXPECT_EQ(NoteText(cycles[0], "impossible_waits").substr(0, 6), "1 wait");
-  EXPECT_TRUE(cycles[0].complete);
 }
 
 TEST(CycleBuilder, GraphAtEitherLevelIsOneLaunch) {
