@@ -157,7 +157,7 @@ void PhaseController::DescribeGpu(const ClosingCycle& closing, drain::CycleRepor
         "the window was over before collection could be switched on (give the schedule a warmup "
         "step, or raise --arm-wait)";
   } else {
-    state = closing.collection ? closing.collection->gpu : backend_->state();
+    state = closing.at_last ? closing.at_last->gpu : backend_->state();
   }
   if (state.graph_level.empty()) state.graph_level = options_.graph_nodes ? "node" : "graph";
 }
@@ -168,21 +168,22 @@ void PhaseController::ForgiveLateLoss(const ClosingCycle& closing, drain::CycleR
   const bool was_followed = (options_.activities & proto::ActivityBit(kLaunch)) != 0;
   const bool was_late = backend_->IsLost() || report->gpu.reason_code == "flush_failed";
   if (!was_late || !was_followed || report->launches_awaited_in_vain != 0) return;
-  if (closing.gpu.status == GpuState::Status::kUnavailable) return;
-  report->gpu.status = closing.gpu.status;
-  report->gpu.reason_code = closing.gpu.reason_code;
-  report->gpu.reason = closing.gpu.reason;
+  const GpuState& at_end = closing.at_end.gpu;
+  if (at_end.status == GpuState::Status::kUnavailable) return;
+  report->gpu.status = at_end.status;
+  report->gpu.reason_code = at_end.reason_code;
+  report->gpu.reason = at_end.reason;
   for (cupti::KindState& kind : report->kinds) {
-    for (const cupti::KindState& at_end : closing.kinds) {
-      if (at_end.activity == kind.activity) kind = at_end;
+    for (const cupti::KindState& was : closing.at_end.kinds) {
+      if (was.activity == kind.activity) kind = was;
     }
   }
 }
 
 // One row per activity, also for those that CUPTI was never asked for.
 void PhaseController::DescribeKinds(const ClosingCycle& closing, drain::CycleReportData* report) {
-  if (closing.collection) {
-    report->kinds = closing.collection->kinds;
+  if (closing.at_last) {
+    report->kinds = closing.at_last->kinds;
   } else if (has_cuda_.load(std::memory_order_acquire)) {
     report->kinds = backend_->kinds();
   }

@@ -176,8 +176,7 @@ void PhaseController::BeginTail(const core::GateEvent& event, uint64_t now_ns) {
   gate_->SetTailPending(true);
   MutexLock lock(&arm_mutex_);
   if (!backend_->IsArmed() || backend_->NoteLoss()) return;
-  closing.gpu = backend_->state();
-  closing.kinds = backend_->kinds();
+  closing.at_end = {backend_->state(), backend_->kinds()};
 }
 
 // A later cycle's arming is no second try of this one's.

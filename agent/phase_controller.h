@@ -72,7 +72,7 @@ class PhaseController {
 
  private:
   struct Collection {
-    cupti::GpuState gpu;
+    cupti::GpuState gpu;  // status unavailable: CUPTI had been lost by then, or never came
     std::vector<cupti::KindState> kinds;
   };
   struct ClosingCycle {
@@ -82,11 +82,9 @@ class PhaseController {
     uint64_t flush_pause_ns;
     bool is_fresh;      // no drain round since the window's end
     std::string limit;  // the cap that ended it, "" none
-    // What was on at the window's end, which CUPTI had then lived to see; status: it had not.
-    cupti::GpuState gpu;
-    std::vector<cupti::KindState> kinds;
     uint64_t shared_drops = 0;
-    std::optional<Collection> collection;  // its own, once a newer cycle has armed
+    Collection at_end;                  // of the window
+    std::optional<Collection> at_last;  // before a newer cycle armed afresh
   };
 
   void BeginTail(const core::GateEvent& event, uint64_t now_ns);

@@ -20,7 +20,7 @@ cupti::ArmRequest PhaseController::Request(bool inside_injection) {
 void PhaseController::RenewLocked() {
   must_renew_ = false;
   for (ClosingCycle& older : closing_) {
-    if (!older.collection) older.collection = Collection{backend_->state(), backend_->kinds()};
+    if (!older.at_last) older.at_last = Collection{backend_->state(), backend_->kinds()};
   }
   backend_->Arm(Request(/*inside_injection=*/false));
   arm_tried_ = !backend_->IsArmed();
