@@ -40,6 +40,13 @@ class Clocks(CuptiTest):
             self.check_order(cycle)
             self.check_near(cycle)
 
+    def test_device_stamps_that_run_ahead(self):
+        """The device's clock falls behind what CUPTI tells of it: the next step's work stays out."""
+        for cycle in self.train(STEPAGENT_SIM_CLOCK_DRIFT_PPM='-5000'):
+            self.assertIn('device_before_launch', notes(cycle))
+            self.assertEqual(cycle.manifest['joins']['device_work_without_launch'], 0)
+            self.assertEqual(cycle.manifest['outside_steps']['kernels'], 0)
+
     def test_wall_clock_step(self):
         """A step between the cycles or inside one: told, and launches still come before work."""
         for step in ('500ms', '-500ms'):

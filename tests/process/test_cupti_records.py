@@ -40,14 +40,27 @@ class OddRecords(CuptiTest):
                     self.assertEqual(row['written'] + row['invalid'], count, kind)
                 self.assertGreater(balance['kernel']['invalid'], 0)
                 self.assertIn('impossible_stamps', notes(cycle))
+                self.assertFalse(cycle.manifest['cycle']['complete'])
+                self.assertIn('with impossible times', cycle.manifest['cycle']['reason'])
                 # The launches are no less launches for that.
                 steps = self.expected(*STEPS)
                 for step in cycle.manifest['steps']:
                     self.assertEqual(step['launches'], steps[step['index']]['launches'])
 
+    def test_nothing_has_its_times(self):
+        """Kernels ran, and nobody knows when: no step says that it had none."""
+        cycle = self.train('zero/1')
+        for step in cycle.manifest['steps']:
+            self.assertGreater(step['launches'], 0)
+            self.assertIsNone(step['kernels'])
+            self.assertFalse(step['complete'])
+        self.assertEqual(cycle.manifest['joins']['device_work_without_launch'], 0)
+        self.assertFalse(cycle.manifest['cycle']['complete'])
+
     def test_end_missing(self):
         """What a forced flush delivers of unfinished work is no bar, and is counted."""
         cycle = self.train('zero_end/7')
+        self.assertIn('unfinished_work', notes(cycle))
         self.assertGreater(cycle.manifest['balance']['kernel']['invalid'], 0)
         for kind, count in self.asked_for(cycle).items():
             row = cycle.manifest['balance'][kind]
