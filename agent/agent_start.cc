@@ -159,6 +159,7 @@ bool Agent::ReadWho() {
 bool Agent::MapCore() {
   core::RingRegistry::SetGrownBytes(settings_.ring_memory);
   HostClock::Start();
+  core::RingRegistry::Prepare();
   return core::MapPhaseWords() && core::NameTable::Init();
 }
 

@@ -55,7 +55,8 @@ bool EnsureKey() {
     key_state.store(made ? 2 : 3, std::memory_order_release);
     return made;
   }
-  // 1: another thread is making it right now. This record is counted; the next one finds the key.
+  // 1, where nobody prepared: another thread is making it right now. This record is counted; the
+  // next one finds the key.
   return state == 2;
 }
 
@@ -169,6 +170,8 @@ void ClearRing(ThreadRing* ring) {
 
 constinit thread_local ThreadRing* RingRegistry::local_ = nullptr;
 constinit std::atomic<uint32_t> RingRegistry::epoch_{1};
+
+void RingRegistry::Prepare() noexcept { (void)EnsureKey(); }
 
 ThreadRing* RingRegistry::MakeLocal() noexcept {
   if (local_ == &departed || g_words->alive.load(std::memory_order_acquire) == 0) return nullptr;

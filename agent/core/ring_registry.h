@@ -58,6 +58,9 @@ class RingRegistry {
     const bool is_ours = ring != nullptr && ring->epoch == epoch_.load(std::memory_order_relaxed);
     return is_ours ? ring : nullptr;
   }
+  // Makes the threads' key, before anybody records: threads whose first records come at the same
+  // moment would else lose one while the first of them makes it.
+  static void Prepare() noexcept;
   // Called by the pthread key destructor, in its last pass but one, so that destructors of other
   // keys may still append.
   static void RetireLocal(ThreadRing* ring) noexcept;

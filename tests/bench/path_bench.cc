@@ -219,6 +219,7 @@ Outcome Record(const Options& options, drain::io::Uplink* uplink, size_t hello_b
 
 Outcome RunOnce(const Options& options) {
   Outcome outcome;
+  core::RingRegistry::Prepare();
   if (!core::NameTable::Init() || !core::MapPhaseWords()) return outcome;
   HostClock::Start();
   HostClock::Calibrate(true);
@@ -252,7 +253,7 @@ Outcome RunOnce(const Options& options) {
 Outcome RunApart(const Options& options) {
   int ends[2];
   Outcome outcome;
-  if (pipe(ends) != 0) return outcome;
+  if (pipe2(ends, O_CLOEXEC) != 0) return outcome;  // a collector left behind would hold it open
   const pid_t child = fork();
   if (child == 0) {
     outcome = RunOnce(options);

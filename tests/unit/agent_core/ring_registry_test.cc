@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
@@ -108,6 +109,33 @@ TEST(SpscRing, GoesOnInLargerMemoryWithoutALossAndInOrder) {
   }
   ring.Reset();
   EXPECT_FALSE(ring.has_grown());
+}
+
+// In children, since the key is made once a process; one thread making it would cost the other's
+// first record in some of a hundred.
+TEST_F(RingRegistryTest, ThreadsThatBeginTogetherBothHaveARing) {
+  for (int i = 0; i < 300; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      if (!MapPhaseWords()) _exit(100);
+      RingRegistry::Prepare();
+      std::atomic<int> ready{0}, without{0};
+      const auto begin = [&] {
+        ready.fetch_add(1);
+        while (ready.load() < 2) {
+        }
+        if (RingRegistry::Local() == nullptr) without.fetch_add(1);
+      };
+      std::thread other(begin);
+      begin();
+      other.join();
+      _exit(without.load());
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << "child " << i;
+  }
 }
 
 TEST_F(RingRegistryTest, AFullRingGrowsOnceAndIsGivenBack) {
