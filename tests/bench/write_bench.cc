@@ -192,8 +192,8 @@ class Table {
 
 bool WriteOurs(const model::Cycle& cycle, const std::string& out, const std::string& format,
                const std::string& row, Table* table) {
-  const std::string folder = out + "/ours";
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(out + "/ours");
+  const std::string folder = out + "/ours/traces";  // a split trace's parts go beside it
   std::filesystem::create_directories(folder);
   const auto writer = writers::MakeWriter(format);
   if (writer == nullptr) return false;
