@@ -232,6 +232,7 @@ int Main(int argc, char** argv) {
   if (!options.memory_error.empty()) log.logger()->warn("{}", options.memory_error);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an errno like any other
+  ingest::MetricsSocketFile metrics_file;
   if (!options.metrics.empty()) {
     std::string error;
     if (options.metrics[0] != '/' && options.metrics.find('/') != std::string::npos)
@@ -241,6 +242,7 @@ int Main(int argc, char** argv) {
       std::fprintf(stderr, "stepcollector: --metrics: %s\n", error.c_str());
       return error.starts_with('\'') ? kUsage : kFailed;
     }
+    metrics_file.Note(options.metrics);
   }
   if (is_daemon) StepAside();
   ingest::Listener listener;

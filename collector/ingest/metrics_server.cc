@@ -76,6 +76,16 @@ bool IsLeftOver(const std::string& path, const Address& address) {
 
 }  // namespace
 
+MetricsSocketFile::~MetricsSocketFile() {
+  struct stat now {};
+  if (path_.empty() || lstat(path_.c_str(), &now) != 0) return;
+  if (now.st_ino == made_.st_ino && now.st_dev == made_.st_dev) unlink(path_.c_str());
+}
+
+void MetricsSocketFile::Note(const std::string& address) {
+  if (address.starts_with('/') && lstat(address.c_str(), &made_) == 0) path_ = address;
+}
+
 struct MetricsServer::Peer {
   Peer(asio::io_context* io, std::shared_ptr<size_t> peers,
        asio::basic_stream_socket<Protocol> taken)

@@ -5,12 +5,29 @@
 // address or a Unix socket, never elsewhere.
 // Thread rule: everything on the io context it was made with. Failure rule: a peer that is slow,
 // talks too long or breaks off loses its own connection.
+#include <sys/stat.h>
+
 #include <asio.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace stepagent::ingest {
+
+// The file of a listening Unix socket: taken away at the end, if it is still the one that was made.
+class MetricsSocketFile {
+ public:
+  MetricsSocketFile() = default;
+  ~MetricsSocketFile();
+  MetricsSocketFile(const MetricsSocketFile&) = delete;
+  MetricsSocketFile& operator=(const MetricsSocketFile&) = delete;
+  // After Listen; an address that is no path has no file.
+  void Note(const std::string& address);
+
+ private:
+  std::string path_;
+  struct stat made_ {};
+};
 
 class MetricsServer {
  public:

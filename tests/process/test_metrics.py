@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -131,6 +132,31 @@ class Metrics(AgentTest):
             except ConnectionError:
                 pass
         self.assertIn('stepagent_up 1', self.get(address)[1])
+
+    def test_the_sockets_file_goes_with_the_collector(self):
+        path = os.path.join(self.scratch, 'metrics.sock')
+        for ends_by in (signal.SIGTERM, signal.SIGINT):
+            process = self.collect(path)
+            self.assertTrue(os.path.exists(path))
+            self.stop_app(process, ends_by)
+            self.assertFalse(os.path.exists(path), ends_by)
+        # One that somebody else has put in its place stays.
+        process = self.collect(path)
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(path)
+            self.stop_app(process)
+            self.assertTrue(os.path.exists(path))
+        os.unlink(path)
+        # A collector that does not come to listen leaves none either.
+        process = self.collect(path)
+        second = os.path.join(self.scratch, 'second.sock')
+        result = subprocess.run([harness.STEPCOLLECTOR, '--socket', self.collector, '--out', self.out,
+                                 '--metrics', second], env=harness.clean_environment(), check=False,
+                                capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertFalse(os.path.exists(second))
+        self.stop_app(process)
 
     def test_only_on_this_machine(self):
         for address in ('0.0.0.0:9400', '10.0.0.1:9400', 'nonsense', '99999'):
