@@ -146,6 +146,7 @@ bool Agent::ApplyDefaults() {
 bool Agent::ReadWho() {
   identity_ = ReadIdentity(environment_);
   ReadRedactKey();
+  for (const std::string& line : identity_.rank_warnings) guard::Log(LogLevel::kWarn, line);
   if (settings_.ranks && identity_.rank >= 0 &&
       std::find(settings_.ranks->begin(), settings_.ranks->end(),
                 static_cast<uint32_t>(identity_.rank)) == settings_.ranks->end()) {

@@ -19,9 +19,11 @@ namespace stepagent::agent {
 namespace {
 
 constexpr size_t kMostTitleBytes = 256;
+// A pool in a worker of a pool behind a fork server is as deep as anybody goes.
+constexpr int kMostPoolParents = 5;
 
-std::vector<std::string> ReadArguments() {
-  const std::string text = proto::ReadFile("/proc/self/cmdline", 64 * 1024);
+std::vector<std::string> ReadArguments(const std::string& process) {
+  const std::string text = proto::ReadFile("/proc/" + process + "/cmdline", 64 * 1024);
   std::vector<std::string> out;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text.find('\0', at);
@@ -32,9 +34,9 @@ std::vector<std::string> ReadArguments() {
   return out;
 }
 
-std::string ReadExePath() {
+std::string ReadExePath(const std::string& process) {
   char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  const ssize_t n = readlink(("/proc/" + process + "/exe").c_str(), path, sizeof path);
   return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
 }
 
@@ -68,6 +70,29 @@ uint64_t Random64() {
   return value * 0x9E3779B97F4A7C15U;
 }
 
+// A helper of multiprocessing's pools, or a worker: its program text is Python's, not the user's.
+bool IsPoolWorker(const std::vector<std::string>& argv) {
+  return std::any_of(argv.begin(), argv.end(), [](const std::string& argument) {
+    return argument == "--multiprocessing-fork" || argument.starts_with("from multiprocessing.");
+  });
+}
+
+// The script that made the pool: its own process, or the fork server between, is the parent.
+std::string NameOfPool(const std::string& interpreter) {
+  auto pid = static_cast<uint64_t>(getppid());
+  for (int i = 0; i < kMostPoolParents && pid > 1; ++i) {
+    const std::string process = std::to_string(pid);
+    const std::vector<std::string> argv = ReadArguments(process);
+    const std::string exe = ReadExePath(process);
+    const std::string bare = BaseName(exe.empty() && !argv.empty() ? argv[0] : exe);
+    if (!IsPython(bare)) break;
+    if (!IsPoolWorker(argv)) return ProgramName(argv, exe);
+    pid =
+        proto::StatField(proto::ReadFile("/proc/" + process + "/stat", 4096), proto::kParentField);
+  }
+  return interpreter;
+}
+
 }  // namespace
 
 std::string ProgramName(const std::vector<std::string>& argv, const std::string& exe_path) {
@@ -99,13 +124,15 @@ Identity ReadIdentity(char* const* environment) {
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) == 0) id.host = host;
   if (id.host.empty()) id.host = "localhost";
-  id.argv = ReadArguments();
-  id.exe_path = ReadExePath();
+  id.argv = ReadArguments("self");
+  id.exe_path = ReadExePath("self");
   id.exe = ProgramName(id.argv, id.exe_path);
+  if (IsPoolWorker(id.argv)) id.exe = NameOfPool(id.exe);
   const proto::RankInfo rank = proto::ReadRank(environment);
   id.rank = rank.rank;
   id.rank_source = rank.source;
   id.rank_conflicts = rank.conflicts;
+  id.rank_warnings = rank.warnings;
   id.world_size = rank.world_size;
   id.local_rank = rank.local_rank;
   for (char* const* e = environment; e != nullptr && *e != nullptr; ++e) {

@@ -12,16 +12,16 @@
 namespace stepagent::agent {
 
 struct Identity {
-  std::string run;          // <UTC yyyymmddThhmmss>_<8 hex>
-  bool run_given = false;   // by the launcher, a torchrun run or a Slurm step
-  std::string session;      // 16 hex digits, random: the only identity; all else are labels
+  std::string run;         // <UTC yyyymmddThhmmss>_<8 hex>
+  bool run_given = false;  // by the launcher, a torchrun run or a Slurm step
+  std::string session;     // 16 hex digits, random: the only identity; all else are labels
   std::string host;
-  std::string exe;          // script or module under Python, without .py
+  std::string exe;  // script or module under Python, without .py
   std::string exe_path;
   std::vector<std::string> argv;
   int32_t rank = -1;
   std::string rank_source = "none";
-  std::vector<std::string> rank_conflicts;
+  std::vector<std::string> rank_conflicts, rank_warnings;  // proto/rank_info.h
   int32_t world_size = -1, local_rank = -1;
   std::string cuda_visible_devices;
   bool has_cuda_visible_devices = false;
@@ -30,8 +30,9 @@ struct Identity {
 };
 
 [[nodiscard]] Identity ReadIdentity(char* const* environment);
-// The process title as it is now (programs rewrite it), at most 256 bytes. Opens no file: a descriptor
-// that a thread of ours is just opening makes the application's dup2 over its number fail (EBUSY).
+// The process title as it is now (programs rewrite it), at most 256 bytes. Opens no file: a
+// descriptor that a thread of ours is just opening makes the application's dup2 over its number
+// fail (EBUSY).
 [[nodiscard]] std::string ReadTitle(const Identity& identity);
 
 // For tests: the program's name from its arguments.

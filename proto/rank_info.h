@@ -1,8 +1,9 @@
 #pragma once
 // RankInfo: which of the run's ranks a process is, by what its launcher told it.
 //
-// Purpose: one rule for agent and `stepagent run`: the first family that is set wins.
-// Thread rule: pure. Failure rule: what is not told or is no number is -1.
+// Purpose: one rule for agent and `stepagent run`: the first family whose rank is one wins.
+// Thread rule: pure. Failure rule: what is not told or is no number is -1; a rank variable that
+// holds no rank is listed, so that it can be said.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,8 +12,10 @@ namespace stepagent::proto {
 
 struct RankInfo {
   int32_t rank = -1, world_size = -1, local_rank = -1;
-  std::string source = "none";         // the variable
-  std::vector<std::string> conflicts;  // VARIABLE=value of other families that disagree
+  std::string source = "none";  // the variable
+  // VARIABLE=value of families that were not taken: they disagree, or hold no rank.
+  std::vector<std::string> conflicts;
+  std::vector<std::string> warnings;  // a line for each that holds no rank, with what is allowed
 };
 [[nodiscard]] RankInfo ReadRank(char* const* environment);
 

@@ -25,8 +25,10 @@ bool Exists(const fs::path& path) {
 // `only`: the name of the one cycle folder that is wanted; empty takes all.
 void ReadRaw(const std::string& path, const std::string& only, const std::string& session,
              const OnCycle& on_cycle, ConvertReport* out) {
-  const bool has_duplicate_rank =
-      ingest::ReadOldState(fs::path(path).parent_path().string()).has_duplicate_rank;
+  const ingest::OldState old = ingest::ReadOldState(fs::path(path).parent_path().string());
+  const ingest::WriteFacts facts{.has_duplicate_rank = old.has_duplicate_rank,
+                                 .rank_holder = old.rank_holder,
+                                 .rank_conflicts = old.rank_conflicts};
   spool::RawReport report;
   size_t found = 0;
   std::string error = spool::ReadCycles(
@@ -35,8 +37,8 @@ void ReadRaw(const std::string& path, const std::string& only, const std::string
         if (!only.empty() && spool::CycleName(cycle.index) != only) return;
         ++found;
         if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
-        ingest::AddWriteNotes(has_duplicate_rank, 0, &cycle);
-        on_cycle({std::move(cycle), session, has_duplicate_rank});
+        ingest::AddWriteNotes(facts, &cycle);
+        on_cycle({std::move(cycle), session, facts.has_duplicate_rank});
       },
       &report);
   if (!error.empty()) {

@@ -88,6 +88,22 @@ void WriteFormats(const model::Cycle& cycle, const writers::WriteTarget& target,
   }
 }
 
+// Which of several rank variables was taken, and why.
+void AddConflictNote(const std::vector<std::string>& conflicts, model::Cycle* cycle) {
+  std::string left_out;
+  for (const std::string& entry : conflicts) left_out += (left_out.empty() ? "" : ", ") + entry;
+  const std::string rank = std::to_string(cycle->session.rank);
+  const std::string text =
+      cycle->session.rank_source == "assigned"
+          ? "rank " + rank + " was assigned: no variable of a launcher holds a rank (" + left_out +
+                ")"
+          : "rank " + rank + " is from " + cycle->session.rank_source +
+                ", the first of RANK, OMPI_COMM_WORLD_RANK, PMI_RANK and SLURM_PROCID that holds a "
+                "rank; not taken: " +
+                left_out;
+  cycle->notes.push_back({"rank_conflict", text});
+}
+
 }  // namespace
 
 bool IsWritten(const CyclePlace& place, uint32_t cycle) {
@@ -105,14 +121,18 @@ void RemoveLeftovers(const model::Cycle& cycle, const CyclePlace& place) {
   RemoveFiles(CycleDir(place, cycle.index), "");
 }
 
-void AddWriteNotes(bool has_duplicate_rank, uint64_t raw_cut_bytes, model::Cycle* cycle) {
-  if (has_duplicate_rank) {
-    cycle->notes.push_back({"duplicate_rank", "another session of this run has rank " +
-                                                  std::to_string(cycle->session.rank) +
-                                                  "; this one's files carry its pid"});
+void AddWriteNotes(const WriteFacts& facts, model::Cycle* cycle) {
+  if (facts.has_duplicate_rank) {
+    const std::string rank = std::to_string(cycle->session.rank);
+    const std::string other = facts.rank_holder.empty()
+                                  ? "another session of this run has rank " + rank
+                                  : "rank " + rank + " had been given to " + facts.rank_holder +
+                                        ", which came before and has no rank of its own";
+    cycle->notes.push_back({"duplicate_rank", other + "; this one's files carry its pid"});
   }
-  if (raw_cut_bytes > 0) {
-    cycle->notes.push_back({"raw_cut", std::to_string(raw_cut_bytes) +
+  if (!facts.rank_conflicts.empty()) AddConflictNote(facts.rank_conflicts, cycle);
+  if (facts.raw_cut_bytes > 0) {
+    cycle->notes.push_back({"raw_cut", std::to_string(facts.raw_cut_bytes) +
                                            " bytes after the last whole frame were cut off"});
   }
   if (HasStepsOnly(*cycle)) return;

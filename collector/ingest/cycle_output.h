@@ -31,9 +31,16 @@ struct CycleOutput {
 [[nodiscard]] CycleOutput WriteCycle(const model::Cycle& cycle, const CyclePlace& place);
 [[nodiscard]] CycleOutput WriteCycleShowing(const model::Cycle& cycle, const CyclePlace& place,
                                             const WriteProgress& progress);
-// What is noted of a cycle when it is written: whose rank it shares, what was cut, how large it is.
-// `convert` does the same, so that it writes the same bytes.
-void AddWriteNotes(bool has_duplicate_rank, uint64_t raw_cut_bytes, model::Cycle* cycle);
+// Of the session a cycle belongs to, as its session.json says.
+struct WriteFacts {
+  bool has_duplicate_rank = false;
+  std::string rank_holder;
+  std::vector<std::string> rank_conflicts;
+  uint64_t raw_cut_bytes = 0;
+};
+// What is noted of a cycle when it is written: whose rank it shares and where its own is from, what
+// was cut, how large it is. `convert` does the same, so that it writes the same bytes.
+void AddWriteNotes(const WriteFacts& facts, model::Cycle* cycle);
 // A manifest is there: the cycle is finished.
 [[nodiscard]] bool IsWritten(const CyclePlace& place, uint32_t cycle);
 // Takes away what an interrupted writer left of an unfinished cycle.

@@ -46,6 +46,7 @@ void SessionPipeline::TakeHello(const v1::Hello& hello) {
   }
   if (state_.session.formats.empty()) state_.session.formats = {"chrome"};
   max_bytes_ = hello.max_bytes();
+  state_.rank_conflicts.assign(hello.rank_conflicts().begin(), hello.rank_conflicts().end());
 }
 
 void SessionPipeline::OnHello(const spool::RawFrame& frame) {
@@ -79,6 +80,7 @@ std::string SessionPipeline::Open(RunTable* runs, const std::string& out, const 
   made->session_dir_ = folder.path;
   made->JoinMemory();
   made->with_pid_ = folder.has_duplicate_rank;
+  made->state_.rank_holder = folder.rank_holder;
   if (folder.is_resumed) {
     error = made->Replay(is_held);
   } else {
@@ -214,6 +216,7 @@ void SessionPipeline::Finish(const std::string& why, std::function<void()> done)
     if (cycle.ended == "killed" && !why.empty() && !knows_end_) cycle.reason = why;
   }
   Dispatch(std::move(rest));
+  Settle();  // without a cycle, too: the number it held for the time being may be another's
   TellLetGo();
   Post([self = shared_from_this(), done = std::move(done)] {
     {
@@ -271,14 +274,17 @@ void SessionPipeline::Settle() {
 
 void SessionPipeline::WriteOne(model::Cycle cycle) {
   const CyclePlace place = Place();
+  WriteFacts facts{.has_duplicate_rank = place.with_pid, .raw_cut_bytes = raw_cut_bytes_};
   {
     const std::lock_guard lock(mutex_);
+    facts.rank_holder = state_.rank_holder;
+    facts.rank_conflicts = state_.rank_conflicts;
     cycle.session.rank = state_.session.rank;
     cycle.session.rank_source = state_.session.rank_source;
     if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
   }
   const auto need = static_cast<int64_t>(NeedOf(cycle));
-  AddWriteNotes(place.with_pid, raw_cut_bytes_, &cycle);
+  AddWriteNotes(facts, &cycle);
   symbols::Symbolize(&cycle);
   RemoveLeftovers(cycle, place);
   const CycleOutput output = hooks_.write_cycle(cycle, place);

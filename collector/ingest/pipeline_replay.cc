@@ -41,7 +41,11 @@ void SessionPipeline::TakeOldState() {
     state_.session.rank_source = "assigned";
   }
   rank_is_final_ = true;
-  with_pid_ = old.has_duplicate_rank || with_pid_;
+  // A number that was its for the time being only, when its collector died, may be another's.
+  const bool has_twin =
+      state_.session.rank_source == "assigned" && HasRankTwin(session_dir_, state_.session);
+  with_pid_ = old.has_duplicate_rank || has_twin || with_pid_;
+  state_.rank_holder = old.rank_holder;
   state_.cycles = old.cycles;
   state_.problems = old.problems;
 }

@@ -16,6 +16,9 @@ OldState ReadOldState(const std::string& session_dir) {
   try {
     old.is_closed = json.value("state", "") == "closed";
     old.has_duplicate_rank = json.value("duplicate_rank", false);
+    const auto holder = json.find("rank_holder");
+    if (holder != json.end() && holder->is_string()) old.rank_holder = *holder;
+    old.rank_conflicts = json.value("rank_conflicts", std::vector<std::string>());
     old.problems = json.value("problems", std::vector<std::string>());
     for (const auto& c : json.value("cycles", nlohmann::json::array())) {
       spool::CycleEntry entry;

@@ -13,6 +13,8 @@ namespace stepagent::ingest {
 struct OldState {
   bool is_closed = false;
   bool has_duplicate_rank = false;
+  std::string rank_holder;
+  std::vector<std::string> rank_conflicts;
   std::vector<spool::CycleEntry> cycles;
   std::vector<std::string> problems;
 };

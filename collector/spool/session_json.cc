@@ -85,6 +85,8 @@ std::string WriteSessionJson(const SessionState& state, const std::string& folde
                      {"lost_frames", state.lost_frames},
                      {"refused_frames", state.refused_frames}};
   tail["duplicate_rank"] = state.has_duplicate_rank;
+  tail["rank_holder"] = Known(state.rank_holder, !state.rank_holder.empty());
+  tail["rank_conflicts"] = state.rank_conflicts;
   tail["problems"] = Json::array();
   for (const std::string& line : state.problems)
     tail["problems"].push_back(Told(line, state.session));

@@ -28,6 +28,10 @@ struct SessionState {
   std::vector<CycleEntry> cycles;
   std::vector<std::string> problems;  // path and errno text of what could not be written
   bool has_duplicate_rank = false;    // its files carry the pid
+  // Who had its rank before, when that one was given it by us; VARIABLE=value of rank variables
+  // that its rank was not taken from.
+  std::string rank_holder;
+  std::vector<std::string> rank_conflicts;
   uint64_t raw_bytes = 0, lost_frames = 0, refused_frames = 0;
 };
 

@@ -88,7 +88,11 @@ class Pools(LauncherTest):
             with self.subTest(way=way):
                 self.out = os.path.join(self.scratch, way)
                 self.run_app([*self.launched(), '/usr/bin/python3', script, way], env, 6)
-                self.check_ranks('assigned', 2, are_told=False)
+                found = self.check_ranks('assigned', 2, are_told=False)
+                # By the script, however the worker came to be, and not by the interpreter.
+                self.assertEqual({c.manifest['session']['exe'] for c in found}, {'pool'})
+                self.assertTrue(all(os.path.basename(c.chrome_path).startswith('pool_')
+                                    for c in found))
 
 
 @unittest.skipUnless(is_open_mpi(), "Open MPI's mpirun is not installed (package openmpi-bin)")

@@ -35,6 +35,23 @@ TEST(RankInfo, WhatIsNoNumberIsNoRank) {
   EXPECT_EQ(info.source, "OMPI_COMM_WORLD_RANK");
   EXPECT_EQ(info.local_rank, 5);
   EXPECT_EQ(info.conflicts, std::vector<std::string>{"RANK=-1"});
+  EXPECT_EQ(
+      info.warnings,
+      std::vector<std::string>{
+          "RANK: '-1': no rank; allowed: a whole number from 0 to 2147483647; rank 2 is taken "
+          "from OMPI_COMM_WORLD_RANK"});
+  for (const std::string value :
+       {"", "abc", "+3", "3 ", "1.5", "2147483648", "99999999999999999999"}) {
+    const RankInfo bad = Read({"RANK=" + value});
+    EXPECT_EQ(bad.rank, -1) << value;
+    EXPECT_EQ(bad.source, "none") << value;
+    EXPECT_EQ(bad.conflicts, std::vector<std::string>{"RANK=" + value});
+    EXPECT_EQ(bad.warnings,
+              std::vector<std::string>{"RANK: '" + value +
+                                       "': no rank; allowed: a whole number from 0 to 2147483647; "
+                                       "the collector gives this process a rank"});
+  }
+  EXPECT_TRUE(Read({"RANK=2147483647", "SLURM_PROCID=0"}).warnings.empty());
 }
 
 }  // namespace

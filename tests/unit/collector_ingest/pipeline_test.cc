@@ -297,6 +297,96 @@ TEST(RunTable, NumbersStayUniqueWhileFoldersAreRenamed) {
   EXPECT_EQ(runs.FinalRank(run.get(), second), 0);
 }
 
+class RunRanks : public testing::Test {
+ protected:
+  RunRanks() { EXPECT_EQ(runs_.Find(out_.path(), "run", "", kNow, &run_), ""); }
+  model::SessionInfo Enter(const std::string& id, uint32_t pid, int32_t rank,
+                           std::optional<std::string> visible = {}) {
+    model::SessionInfo session;
+    session.id = id, session.pid = pid, session.exe = "train", session.host = "node1";
+    session.rank = rank, session.cuda_visible_devices = std::move(visible);
+    folder_ = {};
+    EXPECT_EQ(runs_.Enter(run_.get(), &session, &folder_), "");
+    return session;
+  }
+  int32_t Final(const model::SessionInfo& session) { return runs_.FinalRank(run_.get(), session); }
+
+  TemporaryFolder out_;
+  RunTable runs_;
+  std::shared_ptr<ingest::Run> run_;
+  SessionFolder folder_;  // of the last that entered
+};
+
+TEST_F(RunRanks, AnExplicitRankIsNeverGivenToAnother) {
+  const auto first = Enter("11111111aaaaaaaa", 10, -1);
+  EXPECT_EQ(first.rank, 0);
+  Enter("22222222aaaaaaaa", 20, 0);  // a launcher's word, before the first has settled
+  EXPECT_FALSE(folder_.has_duplicate_rank);
+  Enter("33333333aaaaaaaa", 30, 1);
+  EXPECT_FALSE(folder_.has_duplicate_rank);
+  EXPECT_EQ(Enter("44444444aaaaaaaa", 40, -1).rank, 3);
+  EXPECT_EQ(Final(first), 2);
+  // Settled: both are kept, and who has the number is named.
+  Enter("55555555aaaaaaaa", 50, 2);
+  EXPECT_TRUE(folder_.has_duplicate_rank);
+  EXPECT_EQ(folder_.rank_holder, "pid 10");
+  Enter("66666666aaaaaaaa", 60, 1);
+  EXPECT_TRUE(folder_.has_duplicate_rank);
+  EXPECT_EQ(folder_.rank_holder, "");
+}
+
+// An explicit rank that another host's collector took in after the number was given.
+TEST_F(RunRanks, AnExplicitRankOfAnotherHostIsKeptClearOf) {
+  const auto first = Enter("11111111aaaaaaaa", 10, -1);
+  fs::create_directory(run_->path + "/sessions/train_rank0_node2_77_22222222");
+  EXPECT_EQ(Final(first), 1);
+}
+
+TEST_F(RunRanks, ByDeviceThenPidHoweverTheyCome) {
+  const auto a = Enter("11111111aaaaaaaa", 10, -1), b = Enter("22222222aaaaaaaa", 20, -1);
+  runs_.SetDevice(run_.get(), a.id, 1);
+  runs_.SetDevice(run_.get(), b.id, 0);
+  EXPECT_EQ(Final(a), 1);
+  const auto c = Enter("33333333aaaaaaaa", 15, -1), d = Enter("44444444aaaaaaaa", 5, -1, "3,1");
+  runs_.SetDevice(run_.get(), c.id, 0);
+  EXPECT_EQ(Final(b), 2);  // c's device and pid come first, and its number is open still
+  EXPECT_EQ(Final(c), 0);
+  EXPECT_EQ(Final(d), 3);
+  EXPECT_EQ(Final(a), 1);
+}
+
+// What a first device is, the variable says before any context is there.
+TEST_F(RunRanks, TheVisibleDevicesTellBeforeAContextDoes) {
+  const auto a = Enter("11111111aaaaaaaa", 10, -1, "1"), b = Enter("22222222aaaaaaaa", 20, -1, "0");
+  EXPECT_EQ(Final(a), 1);
+  EXPECT_EQ(Final(b), 0);
+}
+
+TEST(Pipeline, SaysWhereTheRankIsFrom) {
+  TemporaryFolder out;
+  RunTable runs;
+  BatchFactory factory;
+  v1::Hello hello = factory.Hello();
+  hello.add_rank_conflicts("SLURM_PROCID=0");
+  Agent agent;
+  bool is_held = false;
+  const std::string frame = test::MakeFrame(proto::FrameType::kHello, hello.SerializeAsString());
+  ASSERT_EQ(SessionPipeline::Open(&runs, out.path(), hello, ToFrame(frame), kNow, {}, &is_held,
+                                  &agent.pipeline),
+            "");
+  factory.WholeCycle(0, 1, 1, 100 * kMs, 1);
+  agent.Feed(factory.TakeFrame(200 * kMs));
+  agent.pipeline->Finish();
+  const std::string dir = agent.pipeline->session_dir();
+  EXPECT_EQ(ReadJson(dir + "/session.json")["rank_conflicts"][0], "SLURM_PROCID=0");
+  std::string text;
+  const auto manifest = ReadJson(dir + "/cycle-0000/manifest.json");
+  for (const auto& note : manifest["notes"])
+    if (note["code"] == "rank_conflict") text = note["text"];
+  EXPECT_NE(text.find("is from RANK, the first of RANK,"), std::string::npos) << text;
+  EXPECT_NE(text.find("not taken: SLURM_PROCID=0"), std::string::npos) << text;
+}
+
 TEST(Pipeline, LinksInThePathAreNotFollowed) {
   TemporaryFolder out, elsewhere;
   ASSERT_EQ(symlink(elsewhere.path().c_str(), (out.path() + "/20260102T030405_0a1b2c3d").c_str()),
