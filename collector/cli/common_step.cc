@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 namespace stepagent::cli {
 namespace {
@@ -42,20 +44,113 @@ void StopStarted(const std::vector<Answer>& answers) {
   static_cast<void>(launch::AskAll(started, launch::MakeRequest(v1::ControlRequest::STOP)));
 }
 
+bool IsIdle(const Answer& answer) {
+  if (!answer.message) return false;
+  const v1::Phase phase = answer.message->status().phase();
+  return phase == v1::PHASE_IDLE || phase == v1::PHASE_DONE;
+}
+
+bool IsOver(const Deadline& deadline) { return deadline && Clock::now() >= *deadline; }
+
+// One that was free when we looked and is not any more, while others took our request: another
+// `start` has it, with a begin step of its own.
+const Answer* TakenMeanwhile(const std::vector<Answer>& before, const std::vector<Answer>& after) {
+  const Answer* taken = nullptr;
+  bool has_started = false;
+  for (size_t i = 0; i < after.size(); ++i) {
+    has_started |= VerdictOf(after[i]) == v1::ControlAnswer::OK;
+    if (IsIdle(before[i]) && VerdictOf(after[i]) == v1::ControlAnswer::BUSY) taken = &after[i];
+  }
+  return has_started ? taken : nullptr;
+}
+
+// The step that a group begins with; looks at those of it that can begin at all.
+uint64_t AgreedStep(const std::vector<Answer>& group, double lead_seconds, uint64_t warmup,
+                    const Deadline& deadline) {
+  std::vector<proto::AgentEntry> free;
+  for (const Answer& answer : group)
+    if (IsIdle(answer)) free.push_back(answer.agent);
+  const v1::ControlRequest status = launch::MakeRequest(v1::ControlRequest::STATUS);
+  const auto begin = Clock::now();
+  const std::vector<Answer> before = launch::AskAll(free, status, AnswerTime(deadline));
+  poll(nullptr, 0, kPaceMs);
+  const std::vector<Answer> now = launch::AskAll(free, status, AnswerTime(deadline));
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return ChooseStep(before, now, seconds, lead_seconds, warmup);
+}
+
+struct GroupStart {
+  std::vector<Answer> answers;
+  std::optional<uint64_t> at_step;
+  std::string error;
+};
+
+GroupStart StartGroup(const std::vector<Answer>& group, v1::ControlRequest request,
+                      std::optional<uint64_t> at_step, uint64_t warmup, const Deadline& deadline) {
+  GroupStart start{group, std::nullopt, ""};
+  const auto agents = AgentsOf(group);
+  double lead_seconds = kFirstLeadSeconds;
+  for (int i = 0; i < kTries && !IsOver(deadline); ++i, lead_seconds *= 2) {
+    const uint64_t step = at_step ? *at_step : AgreedStep(group, lead_seconds, warmup, deadline);
+    if (IsOver(deadline)) break;
+    request.set_at_step(step + 1);
+    start.answers = launch::AskAll(agents, request, AnswerTime(deadline));
+    if (const Answer* taken = TakenMeanwhile(group, start.answers)) {
+      start.error = "another start came in between and has process " +
+                    std::to_string(taken->agent.pid) + ": this one has started nothing; try again";
+      StopStarted(start.answers);
+      return start;
+    }
+    const bool is_late =
+        std::any_of(start.answers.begin(), start.answers.end(),
+                    [&](const Answer& answer) { return IsTooLate(answer, step, warmup); });
+    start.at_step = step;
+    if (!is_late) return start;
+    StopStarted(start.answers);
+    if (at_step) {
+      start.error = "step " + std::to_string(step) + " is past, or too near, in a process";
+      return start;
+    }
+  }
+  start.at_step.reset();
+  start.error = IsOver(deadline)
+                    ? "--timeout was over before a step was agreed on: nothing was started"
+                    : "the processes step too fast for a step to be agreed on: give --at-step N";
+  return start;
+}
+
 }  // namespace
 
-bool CountsTogether(const std::vector<Answer>& targets, const v1::ControlRequest& request) {
-  if (targets.size() < 2 || request.duration_ns() != 0) return false;
-  std::string source;
-  for (const Answer& target : targets) {
-    if (!target.message) return false;
-    const std::string& own = target.message->status().step_source();
-    if (!own.starts_with("nvtx") || (!source.empty() && own != source)) return false;
-    source = own;
-  }
-  // Steps of another name have not been counted so far.
+std::chrono::milliseconds AnswerTime(const Deadline& deadline) {
+  if (!deadline) return launch::kAnswerTimeout;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now());
+  return std::clamp(left, std::chrono::milliseconds(1), launch::kAnswerTimeout);
+}
+
+std::vector<std::vector<size_t>> CountTogether(const std::vector<Answer>& targets,
+                                               const v1::ControlRequest& request) {
+  if (request.duration_ns() != 0) return {};
   const auto step = request.settings().find("step");
-  return step == request.settings().end() || step->second == source;
+  std::map<std::string, size_t> in_run;
+  for (const Answer& target : targets)
+    if (target.message) ++in_run[target.message->status().run()];
+  // Processes that no launcher put into a run together are one set where it is one program.
+  using Key = std::tuple<std::string, std::string, std::string>;
+  std::map<Key, std::vector<size_t>> sets;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!targets[i].message) continue;
+    const v1::AgentStatus& status = targets[i].message->status();
+    const std::string& own = status.step_source();
+    // Steps of another name have not been counted so far.
+    const bool is_other = step != request.settings().end() && step->second != own;
+    if (!own.starts_with("nvtx") || is_other) continue;
+    const bool has_run = in_run[status.run()] > 1;
+    sets[{own, has_run ? status.run() : "", has_run ? "" : status.exe()}].push_back(i);
+  }
+  std::vector<std::vector<size_t>> groups;
+  for (auto& [key, members] : sets)
+    if (members.size() > 1) groups.push_back(std::move(members));
+  return groups;
 }
 
 uint64_t ChooseStep(const std::vector<Answer>& before, const std::vector<Answer>& now,
@@ -72,37 +167,36 @@ uint64_t ChooseStep(const std::vector<Answer>& before, const std::vector<Answer>
   return furthest + warmup + kMargin + static_cast<uint64_t>(std::ceil(pace * lead_seconds));
 }
 
-CommonStart StartTogether(const std::vector<Answer>& targets, v1::ControlRequest request,
-                          std::optional<uint64_t> at_step, uint64_t warmup) {
+CommonStart StartTogether(const std::vector<Answer>& targets, const v1::ControlRequest& request,
+                          std::optional<uint64_t> at_step, uint64_t warmup,
+                          const Deadline& deadline) {
   CommonStart start;
-  const auto agents = AgentsOf(targets);
-  const v1::ControlRequest status = launch::MakeRequest(v1::ControlRequest::STATUS);
-  double lead_seconds = kFirstLeadSeconds;
-  for (int i = 0; i < kTries; ++i, lead_seconds *= 2) {
-    uint64_t step = at_step.value_or(0);
-    if (!at_step) {
-      const auto begin = Clock::now();
-      const std::vector<Answer> before = launch::AskAll(agents, status);
-      poll(nullptr, 0, kPaceMs);
-      const std::vector<Answer> now = launch::AskAll(agents, status);
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-      step = ChooseStep(before, now, seconds, lead_seconds, warmup);
-    }
-    request.set_at_step(step + 1);
-    start.answers = launch::AskAll(agents, request);
-    const bool is_late =
-        std::any_of(start.answers.begin(), start.answers.end(),
-                    [&](const Answer& answer) { return IsTooLate(answer, step, warmup); });
-    if (!is_late || at_step) {
-      start.at_step = step;
-      if (is_late) StopStarted(start.answers);
-      if (is_late)
-        start.error = "step " + std::to_string(step) + " is past, or too near, in a process";
-      return start;
-    }
-    StopStarted(start.answers);
+  start.answers = targets;
+  start.at_steps.resize(targets.size());
+  std::vector<std::vector<size_t>> groups = CountTogether(targets, request);
+  std::vector<size_t> all(targets.size()), alone;
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  if (at_step) groups = {all};
+  for (const size_t i : all) {
+    const bool is_grouped = std::any_of(groups.begin(), groups.end(), [i](const auto& group) {
+      return std::find(group.begin(), group.end(), i) != group.end();
+    });
+    if (!is_grouped) alone.push_back(i);
   }
-  start.error = "the processes step too fast for a step to be agreed on: give --at-step N";
+  for (const std::vector<size_t>& members : groups) {
+    std::vector<Answer> group;
+    for (const size_t i : members) group.push_back(targets[i]);
+    const GroupStart begun = StartGroup(group, request, at_step, warmup, deadline);
+    if (!begun.error.empty()) start.error = begun.error;
+    for (size_t i = 0; i < members.size(); ++i) {
+      start.answers[members[i]] = begun.answers[i];
+      start.at_steps[members[i]] = begun.at_step;
+    }
+  }
+  std::vector<proto::AgentEntry> agents;
+  for (const size_t i : alone) agents.push_back(targets[i].agent);
+  const std::vector<Answer> answers = launch::AskAll(agents, request, AnswerTime(deadline));
+  for (size_t i = 0; i < alone.size(); ++i) start.answers[alone[i]] = answers[i];
   return start;
 }
 

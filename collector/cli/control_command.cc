@@ -1,11 +1,15 @@
 #include "collector/cli/control_command.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "CLI/CLI.hpp"
 #include "collector/cli/arguments.h"
 #include "collector/cli/common_step.h"
+#include "collector/cli/start_turn.h"
 #include "collector/cli/start_wait.h"
 #include "collector/cli/targets.h"
 #include "collector/launch/setting_args.h"
@@ -17,6 +21,10 @@ namespace {
 
 using launch::Answer;
 using nlohmann::ordered_json;
+// Where no --timeout is given: how long the others may take to the common step after the first.
+constexpr auto kLaggardTime = std::chrono::seconds(60);
+// Another start sends its requests within a few tries of a second or two each.
+constexpr auto kLongestTurn = std::chrono::seconds(20);
 
 struct Command {
   std::string verb;
@@ -24,9 +32,9 @@ struct Command {
   v1::ControlRequest request;
   bool as_json = false;
   bool waits = false;
-  std::optional<uint64_t> at_step;       // --at-step
-  uint64_t warmup = 1;                   // of the schedule that is asked for
-  uint64_t laggard_ns = 60'000'000'000;  // --timeout
+  std::optional<uint64_t> at_step;     // --at-step
+  uint64_t warmup = 1;                 // of the schedule that is asked for
+  std::optional<uint64_t> timeout_ns;  // --timeout, of the whole command
 };
 
 // Decided once, when a process starts: a later `start` cannot change them.
@@ -92,7 +100,7 @@ std::optional<int> TakeCommonStep(const std::string& at_step, const std::string&
   if (!timeout.empty()) {
     const auto ns = proto::ParseDuration(timeout);
     if (!ns) return FailUsage(proto::SettingError{"--timeout", timeout, "", "a duration"}.Line());
-    command->laggard_ns = *ns;
+    command->timeout_ns = *ns;
   }
   return std::nullopt;
 }
@@ -133,7 +141,8 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
                    "The first step to record, counted from the process's start (0). Several "
                    "processes with one step source get a common one without it, too");
     app.add_option("--timeout", timeout,
-                   "How long the others may take to reach that step after the first (60s)");
+                   "The longest the whole command may take. Without it, processes may take 60s to "
+                   "reach that step after the first");
     app.footer("Capture options:\n" + launch::SettingsHelp(IsFixedAtStart));
   }
   if (const auto status = ParseArguments(&app, taken.rest)) return status;
@@ -211,17 +220,59 @@ v1::ControlRequest::Verb VerbOf(const std::string& verb) {
   return v1::ControlRequest::STATUS;
 }
 
-// The request to every target; a start by steps begins with the same step in all.
-CommonStart Send(const Command& command, const std::vector<Answer>& targets) {
+// The request to every target; a start by steps begins with the same step in all of a run.
+CommonStart Send(const Command& command, const std::vector<Answer>& targets,
+                 const Deadline& deadline) {
   CommonStart start;
   start.answers = targets;
   if (command.verb == "status") return start;
-  if (command.verb == "start" && (command.at_step || CountsTogether(targets, command.request)))
-    return StartTogether(targets, command.request, command.at_step, command.warmup);
+  if (command.verb == "start")
+    return StartTogether(targets, command.request, command.at_step, command.warmup, deadline);
   std::vector<proto::AgentEntry> agents;
   for (const Answer& target : targets) agents.push_back(target.agent);
   start.answers = launch::AskAll(agents, command.request);
   return start;
+}
+
+// Which step recording begins with, once for each; of several, whose it is.
+void SayBeginSteps(const CommonStart& start) {
+  std::map<uint64_t, std::string> pids;
+  for (size_t i = 0; i < start.at_steps.size(); ++i) {
+    const Answer& answer = start.answers[i];
+    const bool is_taken = answer.message && answer.message->verdict() == v1::ControlAnswer::OK;
+    if (!is_taken || !start.at_steps[i]) continue;
+    std::string& text = pids[*start.at_steps[i]];
+    text += (text.empty() ? "" : ", ") + std::to_string(answer.agent.pid);
+  }
+  for (const auto& [step, whose] : pids) {
+    const std::string who = pids.size() == 1 ? "" : " in pid " + whose;
+    std::fprintf(stderr, "stepagent: recording begins with step %llu%s\n",
+                 static_cast<unsigned long long>(step), who.c_str());
+  }
+}
+
+// The targets and what they said to the request.
+struct Sent {
+  Targets targets;
+  CommonStart start;
+};
+
+Sent FindAndSend(const Command& command, const proto::RuntimeDirs& dirs, const Deadline& deadline) {
+  Sent sent;
+  std::optional<StartTurn> turn;
+  const auto patience = std::chrono::steady_clock::now() + kLongestTurn;
+  if (command.verb == "start")
+    turn.emplace(dirs, deadline ? std::min(*deadline, patience) : patience);
+  sent.targets = FindTargets(command.targets, command.verb == "status", dirs, AnswerTime(deadline));
+  const Targets& targets = sent.targets;
+  if (!targets.error.empty()) std::fprintf(stderr, "stepagent: %s\n", targets.error.c_str());
+  if (targets.matched.empty()) return sent;
+  // Nobody named it: which process the command acts on is said at once.
+  if (command.targets.IsBare() && command.verb != "status")
+    std::fprintf(stderr, "stepagent: %s: the one process that answers: %s\n", command.verb.c_str(),
+                 StatusLine(targets.matched.front()).c_str());
+  sent.start = Send(command, targets.matched, deadline);
+  return sent;
 }
 
 }  // namespace
@@ -232,29 +283,24 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
   command.verb = verb;
   command.request = launch::MakeRequest(VerbOf(verb));
   if (const auto status = ParseCommand(args, &command)) return *status;
+  Deadline deadline;
+  if (command.timeout_ns)
+    deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(*command.timeout_ns);
   const proto::RuntimeDirs dirs = proto::RuntimeDirsFromEnvironment(environment);
-  const Targets targets = FindTargets(command.targets, verb == "status", dirs);
-  if (!targets.error.empty()) std::fprintf(stderr, "stepagent: %s\n", targets.error.c_str());
+  auto [targets, start] = FindAndSend(command, dirs, deadline);
   if (targets.matched.empty()) {
     if (command.as_json) std::printf("[]\n");
     return 1;
   }
-  // Nobody named it: which process the command acts on is said at once.
-  if (command.targets.IsBare() && verb != "status")
-    std::fprintf(stderr, "stepagent: %s: the one process that answers: %s\n", verb.c_str(),
-                 StatusLine(targets.matched.front()).c_str());
-  CommonStart start = Send(command, targets.matched);
   if (!start.error.empty()) std::fprintf(stderr, "stepagent: start: %s\n", start.error.c_str());
-  if (start.error.empty() && start.at_step)
-    std::fprintf(stderr, "stepagent: recording begins with step %llu\n",
-                 static_cast<unsigned long long>(*start.at_step));
-  Laggards laggards{start.at_step, std::chrono::nanoseconds(command.laggard_ns), {}};
+  SayBeginSteps(start);
+  start.at_steps.resize(start.answers.size());
+  Laggards laggards{start.at_steps, kLaggardTime, deadline, {}};
   if (command.waits && !command.as_json && start.error.empty()) {
     const int status = WaitForStarted(start.answers, targets.matched, dirs, &laggards);
     return targets.error.empty() ? status : 1;
   }
-  if (command.waits && start.error.empty())
-    WaitUntilIdle(&start.answers, dirs, &laggards);
+  if (command.waits && start.error.empty()) WaitUntilIdle(&start.answers, dirs, &laggards);
   const int status = PrintAnswers(command, start.answers);
   const bool is_good = targets.error.empty() && start.error.empty() && laggards.names.empty();
   return is_good ? status : 1;

@@ -32,25 +32,29 @@ bool IsTrace(const std::string& file) {
   return true;
 }
 
-void FollowFiles(const std::string& session_dir, const proto::RuntimeDirs& dirs) {
+void FollowFiles(const std::string& session_dir, const proto::RuntimeDirs& dirs,
+                 const Deadline& deadline) {
   if (session_dir.empty()) return;
   launch::WaitRules rules;
   rules.paths = {session_dir};
   rules.dirs = dirs;
+  rules.deadline = deadline;
   // Whatever its end: the session's files say what is there.
   static_cast<void>(launch::WaitForSessions(rules));
 }
 
 // One round for one process. True: it rests, or is gone for good.
-bool IsFinished(Answer* answer, int* silent, const proto::RuntimeDirs& dirs) {
-  const Answer now = launch::Ask(answer->agent, launch::MakeRequest(v1::ControlRequest::STATUS));
+bool IsFinished(Answer* answer, int* silent, const proto::RuntimeDirs& dirs,
+                const Deadline& deadline) {
+  const Answer now = launch::Ask(answer->agent, launch::MakeRequest(v1::ControlRequest::STATUS),
+                                 AnswerTime(deadline));
   if (now.message) {
     *silent = 0;
     *answer->message->mutable_status() = now.message->status();
     return IsAtRest(now.message->status());
   }
   if (!now.is_gone && ++*silent < kSilentRounds) return false;
-  FollowFiles(answer->message->status().session_dir(), dirs);
+  FollowFiles(answer->message->status().session_dir(), dirs, deadline);
   return true;
 }
 
@@ -110,17 +114,40 @@ bool PrintResult(const Answer& answer, const Answer& before) {
                       [](const launch::CycleEntry& cycle) { return cycle.IsDeferred(); });
 }
 
+std::string WhoIs(const Answer& answer) {
+  const int64_t rank = answer.message->status().rank();
+  return (rank < 0 ? "" : "rank " + std::to_string(rank) + " ") + "(pid " +
+         std::to_string(answer.agent.pid) + ")";
+}
+
+void Name(const std::string& line, Laggards* laggards) {
+  laggards->names.push_back(line);
+  std::fprintf(stderr, "stepagent: %s\n", line.c_str());
+}
+
 // Still before the common step, long after the first was done with it: named, and not left armed.
-bool GiveUpOn(const Answer& answer, Laggards* laggards) {
+bool GiveUpOn(const Answer& answer, const std::optional<uint64_t>& at_step, Laggards* laggards) {
   const v1::AgentStatus& status = answer.message->status();
-  if (status.step() >= *laggards->at_step) return false;
-  const std::string rank = status.rank() < 0 ? "" : "rank " + std::to_string(status.rank()) + " ";
-  laggards->names.push_back(rank + "(pid " + std::to_string(answer.agent.pid) +
-                            ") never reached step " + std::to_string(*laggards->at_step) +
-                            ": it is at step " + std::to_string(status.step()));
-  std::fprintf(stderr, "stepagent: %s\n", laggards->names.back().c_str());
+  if (!at_step || status.step() >= *at_step) return false;
+  Name(WhoIs(answer) + " never reached step " + std::to_string(*at_step) + ": it is at step " +
+           std::to_string(status.step()),
+       laggards);
   static_cast<void>(launch::Ask(answer.agent, launch::MakeRequest(v1::ControlRequest::STOP)));
   return true;
+}
+
+// The command's time is over: what has not begun is called off, what is being recorded goes on.
+void LeaveAlone(const Answer& answer, const std::optional<uint64_t>& at_step, Laggards* laggards) {
+  const v1::Phase phase = answer.message->status().phase();
+  if (GiveUpOn(answer, at_step, laggards)) return;
+  if (phase == v1::PHASE_WAITING) {
+    Name(WhoIs(answer) + " came to no step to record within --timeout: called off", laggards);
+    static_cast<void>(launch::Ask(answer.agent, launch::MakeRequest(v1::ControlRequest::STOP)));
+    return;
+  }
+  Name(WhoIs(answer) + " is not done within --timeout and goes on (" + launch::PhaseText(phase) +
+           "): stepagent wait " + std::to_string(answer.agent.pid),
+       laggards);
 }
 
 }  // namespace
@@ -142,11 +169,15 @@ void WaitUntilIdle(std::vector<Answer>* answers, const proto::RuntimeDirs& dirs,
     for (size_t i = 0; i < answers->size(); ++i) {
       Answer& answer = (*answers)[i];
       const auto now = std::chrono::steady_clock::now();
-      if (!is_done[i]) is_done[i] = !WasTaken(answer) || IsFinished(&answer, &silent[i], dirs);
+      if (!is_done[i])
+        is_done[i] = !WasTaken(answer) || IsFinished(&answer, &silent[i], dirs, laggards->deadline);
       if (is_done[i] && WasTaken(answer) && !first_done) first_done = now;
-      const bool is_late =
-          !is_done[i] && first_done && laggards->at_step && now - *first_done > laggards->patience;
-      if (is_late) is_done[i] = GiveUpOn(answer, laggards);
+      const bool is_late = first_done && now - *first_done > laggards->patience;
+      if (!is_done[i] && is_late) is_done[i] = GiveUpOn(answer, laggards->at_steps[i], laggards);
+      if (!is_done[i] && laggards->deadline && now >= *laggards->deadline) {
+        LeaveAlone(answer, laggards->at_steps[i], laggards);
+        is_done[i] = true;
+      }
       done += is_done[i] ? 1 : 0;
     }
     bar.Show(done, answers->size(), std::chrono::steady_clock::now());

@@ -10,21 +10,24 @@
 #include <string>
 #include <vector>
 
+#include "collector/cli/common_step.h"
 #include "collector/launch/control_client.h"
 
 namespace stepagent::cli {
 
 // Processes that were to begin with one common step and did not come to it.
 struct Laggards {
-  std::optional<uint64_t> at_step;      // nullopt: nobody is waited for in vain
-  std::chrono::nanoseconds patience;    // once the first is done
-  std::vector<std::string> names = {};  // "rank 5 (pid 4711) is at step 12"
+  std::vector<std::optional<uint64_t>> at_steps;  // by answer; nullopt: it has no common step
+  std::chrono::nanoseconds patience;              // once the first is done
+  Deadline deadline;                              // of the whole command
+  std::vector<std::string> names = {};            // "rank 5 (pid 4711) is at step 12"
 };
 
 // Replaces each answer's status by the last one seen.
 void WaitUntilIdle(std::vector<launch::Answer>* answers, const proto::RuntimeDirs& dirs,
                    Laggards* laggards);
-// Waits and prints. `before`: the state ahead of the start. 0, or 1 when one refused, hung or wrote nothing.
+// Waits and prints. `before`: the state ahead of the start. 0, or 1 when one refused, hung or wrote
+// nothing.
 [[nodiscard]] int WaitForStarted(std::vector<launch::Answer> answers,
                                  const std::vector<launch::Answer>& before,
                                  const proto::RuntimeDirs& dirs, Laggards* laggards);

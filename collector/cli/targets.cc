@@ -106,10 +106,11 @@ void SortTargets(std::vector<Answer>* answers) {
                    [&](const Answer& a, const Answer& b) { return key(a) < key(b); });
 }
 
-Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::RuntimeDirs& dirs) {
+Targets FindTargets(const TargetRules& rules, bool bare_means_all, const proto::RuntimeDirs& dirs,
+                    std::chrono::milliseconds timeout) {
   Targets targets;
-  std::vector<Answer> answers = launch::AskAll(proto::ListAgents(dirs, geteuid()),
-                                               launch::MakeRequest(v1::ControlRequest::STATUS));
+  std::vector<Answer> answers = launch::AskAll(
+      proto::ListAgents(dirs, geteuid()), launch::MakeRequest(v1::ControlRequest::STATUS), timeout);
   // Sockets of processes that are gone stay in a folder until it is cleaned.
   std::erase_if(answers, [](const Answer& a) { return a.is_gone; });
   const size_t present = answers.size();

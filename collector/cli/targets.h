@@ -32,7 +32,8 @@ struct Targets {
 
 // `bare_means_all`: for commands that change nothing.
 [[nodiscard]] Targets FindTargets(const TargetRules& rules, bool bare_means_all,
-                                  const proto::RuntimeDirs& dirs);
+                                  const proto::RuntimeDirs& dirs,
+                                  std::chrono::milliseconds timeout = launch::kAnswerTimeout);
 [[nodiscard]] bool Matches(const TargetRules& rules, const launch::Answer& answer);
 // "" unless --gpu had nothing to compare with: no process has told which one it uses.
 [[nodiscard]] std::string WhyNoGpuMatches(const TargetRules& rules,

@@ -16,8 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kAskedAtOnce = 32;
 
-// A process of a container that is looked at from outside has another number in there: the last one of
-// its NSpid line.
+// A process of a container that is looked at from outside has another number in there: the last one
+// of its NSpid line.
 bool IsCalledSo(pid_t pid, int64_t inside) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);)
@@ -52,6 +52,12 @@ Answer Ask(const proto::AgentEntry& agent, const v1::ControlRequest& request,
     answer.message = std::move(message);
   } else {
     answer.error = is_answered ? "its answer is damaged" : socket.error;
+    const bool is_asked_to_act = request.verb() != v1::ControlRequest::STATUS;
+    if (socket.is_late && is_asked_to_act) {
+      answer.error +=
+          ": the request is withdrawn; if it was being carried out just then, stepagent status "
+          "shows it";
+    }
     answer.is_gone = socket.connect_error == ECONNREFUSED || socket.connect_error == ENOENT;
   }
   return answer;

@@ -19,7 +19,8 @@ bool FrameSocket::WaitFor(short events) {
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-    if (left <= 0) return Fail("no answer in time");
+    is_late = left <= 0;
+    if (is_late) return Fail("no answer in time");
     pollfd watched{fd_, events, 0};
     const int ready = poll(&watched, 1, static_cast<int>(left));
     if (ready > 0) return true;

@@ -35,6 +35,7 @@ class FrameSocket {
   ucred peer{};
   std::string error;
   int connect_error = 0;  // errno of a connect that failed
+  bool is_late = false;   // it was the time that ran out
 
  private:
   [[nodiscard]] bool WaitFor(short events);

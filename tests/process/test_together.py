@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import signal
 
 import harness
 from harness import AgentTest, app, eventually
@@ -140,7 +141,7 @@ class Together(AgentTest):
         at = max(row['step'] for row in self.rows()) + 400
         slow = self.rank(2, '--sleep-us', '20000000')
         eventually(lambda: len(self.rows()) == 3, 'the slow one answers')
-        result = self.ask('start', '--all', '--steps', '2', '--at-step', str(at), '--timeout', '1s',
+        result = self.ask('start', '--all', '--steps', '2', '--at-step', str(at), '--timeout', '6s',
                           status=1)
         self.assertIn('rank 2 (pid %d) never reached step %d' % (slow.pid, at), result.stderr)
         self.assertNotIn('rank 0', re.findall('.*never reached.*', result.stderr)[0])
@@ -148,6 +149,77 @@ class Together(AgentTest):
                    'none is left armed')
         for process in (running, stuck, slow):
             process.kill()
+
+    def test_one_that_records_already_has_no_say(self):
+        """Far ahead of the others and busy: their common step is not beyond it."""
+        ahead = self.rank(0, '--sleep-us', '0')
+        eventually(lambda: any(row['step'] > 3000 for row in self.rows()), 'a head start')
+        self.ask('start', '--rank', '0', '--for', '600s', '--no-wait')
+        others = [self.rank(rank, '--sleep-us', '10000') for rank in (1, 2)]
+        self.await_stepping(3)
+        # Rank 0 refuses; the others record, and soon.
+        result = self.ask('start', '--all', '--steps', '2', status=1)
+        at = int(re.search(r'begins with step (\d+)', result.stderr).group(1))
+        self.assertLess(at, 3000, result.stderr)
+        self.assertIn('busy: already', result.stdout)
+        for process in others:
+            self.stop_app(process)
+        ahead.kill()
+        ahead.wait()
+        steps = {c.manifest['session']['rank']: [s['process_index'] for s in c.manifest['steps']]
+                 for c in harness.cycles(self.out)}
+        self.assertEqual((steps[1], steps[2]), ([at, at + 1], [at, at + 1]))
+
+    def test_the_timeout_is_of_the_whole_command(self):
+        processes = [self.rank(rank) for rank in range(2)]
+        self.await_stepping(2)
+        at = max(row['step'] for row in self.rows()) + 500000
+        result = self.ask('start', '--all', '--steps', '2', '--at-step', str(at), '--timeout', '2s',
+                          status=1)
+        self.assertEqual(result.stderr.count('never reached step %d' % at), 2, result.stderr)
+        eventually(lambda: {row['phase'] for row in self.rows()} <= {'idle', 'done'},
+                   'none is left armed')
+        # What is being recorded goes on, and is said to.
+        result = self.ask('start', '--all', '--steps', '1000000', '--timeout', '4s', status=1)
+        self.assertEqual(result.stderr.count('goes on (active): stepagent wait'), 2, result.stderr)
+        self.assertEqual({row['phase'] for row in self.rows()}, {'active'})
+        for process in processes:
+            process.kill()
+
+    def test_two_starts_at_once_do_not_share_the_ranks(self):
+        processes = [self.rank(rank) for rank in range(4)]
+        self.await_stepping(4)
+        env = dict(harness.clean_environment(), STEPAGENT_RUNTIME_DIR=self.runtime)
+        both = [self.start_app([harness.STEPAGENT, 'start', '--all', '--steps', '3'], env)
+                for _ in range(2)]
+        said = [one.communicate(timeout=harness.PATIENCE * 4) for one in both]
+        for process in processes:
+            self.stop_app(process)
+        begun = {}
+        for cycle in harness.cycles(self.out):
+            steps = [s['process_index'] for s in cycle.manifest['steps']]
+            begun.setdefault(cycle.manifest['cycle']['index'], set()).add(steps[0])
+        self.assertEqual({len(steps) for steps in begun.values()}, {1}, (begun, said))
+        # One of them is refused in words, or comes when the other is done.
+        for one, (out, err) in zip(both, said):
+            if one.returncode != 0:
+                self.assertRegex(out + err, 'busy|another start')
+        self.assertIn(0, [one.returncode for one in both], said)
+
+    def test_a_request_without_an_answer_is_not_carried_out_later(self):
+        process = self.rank(0)
+        self.await_stepping(1)
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            result = self.ask('start', str(process.pid), '--steps', '2', '--no-wait', status=1)
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        self.assertIn('no answer in time: the request is withdrawn', result.stdout + result.stderr)
+        before = eventually(self.rows, 'it answers again')[0]
+        self.assertEqual(before['phase'], 'idle')
+        self.ask('start', str(process.pid), '--steps', '2')
+        self.assertEqual([row['cycles_written'] for row in self.rows()], [1])
+        self.stop_app(process)
 
 
 if __name__ == '__main__':

@@ -95,9 +95,14 @@ void ControlServer::Accept(uint64_t now_ns) {
 void ControlServer::OnClient(Client* client, short events, uint64_t now_ns) {
   switch (client->stage) {
     case Stage::kReading:
+      // Whoever has hung up has told its user that there was no answer.
+      if ((events & (POLLHUP | POLLERR)) != 0) {
+        client->stage = Stage::kOver;
+        return;
+      }
       return TakeRequest(client, now_ns);
     case Stage::kWaiting:
-      if ((events & (POLLHUP | POLLERR)) != 0) client->stage = Stage::kOver;
+      if ((events & (POLLHUP | POLLERR)) != 0) Withdraw(client);
       return;
     case Stage::kWriting:
       if (client->writer.Write(client->fd) != StreamResult::kBlocked) client->stage = Stage::kOver;
@@ -105,6 +110,14 @@ void ControlServer::OnClient(Client* client, short events, uint64_t now_ns) {
     case Stage::kOver:
       return;
   }
+}
+
+// A request that was not taken up yet: nobody waits for it any more.
+void ControlServer::Withdraw(Client* client) {
+  client->stage = Stage::kOver;
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->requests,
+                [client](const PendingRequest& request) { return request.id == client->id; });
 }
 
 void ControlServer::TakeRequest(Client* client, uint64_t now_ns) {
@@ -147,7 +160,7 @@ void ControlServer::TakeAnswers(uint64_t now_ns) {
 void ControlServer::Advance(uint64_t now_ns) {
   TakeAnswers(now_ns);
   for (Client& client : clients_) {
-    if (now_ns >= client.deadline_ns) client.stage = Stage::kOver;
+    if (now_ns >= client.deadline_ns) Withdraw(&client);
   }
   RemoveOver();
 }

@@ -4,6 +4,7 @@
 // Purpose: take one request from each connection, hand it to the thread `stepagent`, send the
 // answer, hang up.
 // Thread rule: the io thread; requests and answers cross under IoState::mutex.
+// A request is withdrawn when its peer hangs up, or its time is over, before `stepagent` took it.
 // Failure rule: peers of the same user and root only (SO_PEERCRED); sizes and times are bounded, a
 // slow or silent peer is dropped; more than kMaxClients wait in the kernel's backlog.
 #include <poll.h>
@@ -49,6 +50,7 @@ class ControlServer {
   void Accept(uint64_t now_ns);
   void OnClient(Client* client, short events, uint64_t now_ns);
   void TakeRequest(Client* client, uint64_t now_ns);
+  void Withdraw(Client* client);
   void TakeAnswers(uint64_t now_ns);
   void RemoveOver();
 

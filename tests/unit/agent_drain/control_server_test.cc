@@ -12,7 +12,6 @@
 namespace stepagent::drain::io {
 namespace {
 
-
 class ControlTest : public UplinkTest {
  protected:
   void SetUp() override {
@@ -88,6 +87,25 @@ TEST_F(ControlTest, SilentAndRudePeersAreDroppedAndOthersAnswered) {
   EXPECT_EQ(Ask(&polite, "status"), "answer to status");  // after the silent ones' two seconds
   EXPECT_FALSE(silent[0].ReadFrame());
   EXPECT_FALSE(rude.ReadFrame());
+}
+
+// It was told that there was no answer: what it asked for must not be done behind its back.
+TEST_F(ControlTest, ARequestOfOneThatHasHungUpIsWithdrawn) {
+  ASSERT_TRUE(uplink_.Start(config_));
+  for (int i = 0; i < 20; ++i) {
+    Peer gone = Connect(folder_);
+    gone.Send(FrameBytes(proto::FrameType::kControlRequest, "gone"));
+    gone.Close();
+  }
+  Peer there = Connect(folder_);
+  there.Send(FrameBytes(proto::FrameType::kControlRequest, "there"));
+  std::vector<PendingRequest> requests;
+  EXPECT_TRUE(Await([&] {
+    requests = uplink_.TakeRequests();
+    return !requests.empty();
+  }));
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_EQ(requests[0].payload, "there");
 }
 
 }  // namespace

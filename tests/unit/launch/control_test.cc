@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "collector/cli/common_step.h"
 #include "collector/cli/targets.h"
 #include "proto/crc32c.h"
 #include "proto/frame.h"
@@ -131,6 +132,18 @@ TEST_F(ControlTest, DoesNotWaitForOneThatHangs) {
   EXPECT_EQ(AskStatus(50).error, "no answer in time");
 }
 
+TEST_F(ControlTest, SaysWhatBecomesOfARequestWithoutAnAnswer) {
+  Serve([](int fd) {
+    char c;
+    while (recv(fd, &c, 1, 0) > 0) {
+    }
+  });
+  const Answer answer =
+      Ask(agent_, MakeRequest(v1::ControlRequest::START), std::chrono::milliseconds(50));
+  EXPECT_EQ(answer.error.find("no answer in time: the request is withdrawn; if it was"), 0U)
+      << answer.error;
+}
+
 TEST_F(ControlTest, SeesOneThatHangsUp) {
   Serve([](int) {});
   EXPECT_FALSE(AskStatus().message);
@@ -205,6 +218,33 @@ TEST(Targets, SayPlainlyThatNobodyToldItsGpu) {
   EXPECT_EQ(cli::WhyNoGpuMatches(rules, {up, Target(13, 2, "w", true)}), "");
   rules.gpu = -1;
   EXPECT_EQ(cli::WhyNoGpuMatches(rules, {up}), "");
+}
+
+Answer Counting(const std::string& run, const std::string& source, const std::string& exe = "t") {
+  Answer answer = Target(1, 0, exe, true);
+  answer.message->mutable_status()->set_run(run);
+  answer.message->mutable_status()->set_step_source(source);
+  answer.message->mutable_status()->set_exe(exe);
+  return answer;
+}
+
+TEST(CommonStep, ForThoseOfOneRunAndOneSource) {
+  using Groups = std::vector<std::vector<size_t>>;
+  v1::ControlRequest request;
+  std::vector<Answer> targets{Counting("a", "nvtx:x"), Counting("b", "nvtx:x"),
+                              Counting("a", "nvtx:x"), Counting("a", "nvtx:y"),
+                              Counting("b", "nvtx:x"), Counting("a", "every:1s")};
+  EXPECT_EQ(cli::CountTogether(targets, request), (Groups{{0, 2}, {1, 4}}));
+  targets[2].message.reset();  // one that hangs has no say, and does not keep the others apart
+  EXPECT_EQ(cli::CountTogether(targets, request), (Groups{{1, 4}}));
+  // Bare preload without a launcher: each is a run of its own, and the ranks are of one program.
+  targets = {Counting("a", "nvtx:x"), Counting("b", "nvtx:x"), Counting("c", "nvtx:x", "other")};
+  EXPECT_EQ(cli::CountTogether(targets, request), (Groups{{0, 1}}));
+  (*request.mutable_settings())["step"] = "nvtx:z";
+  EXPECT_EQ(cli::CountTogether(targets, request), Groups{});
+  request.clear_settings();
+  request.set_duration_ns(5);
+  EXPECT_EQ(cli::CountTogether(targets, request), Groups{});
 }
 
 TEST(Targets, ThoseWithADeviceComeFirst) {
