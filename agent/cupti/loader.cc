@@ -31,12 +31,20 @@ bool Contains(const Rejected& list, const std::string& path) {
   return std::find(list.begin(), list.end(), path) != list.end();
 }
 
+// A library that is there and does not load says more than that none was found.
+void NoteBroken(const std::string& name, LoadedLibrary* out) {
+  const char* text = dlerror();
+  const std::string error = text != nullptr ? text : "";
+  const bool is_absent = error.starts_with(name + ": cannot open shared object file: No such file");
+  if (!error.empty() && !is_absent) out->tried += name + " cannot be loaded (" + error + "); ";
+}
+
 // Opens `name` and keeps it unless it turns out to be a rejected file.
 bool Open(const std::string& name, int extra_flags, const Rejected& rejected,
           const std::string& choice, LoadedLibrary* out) {
   if (Contains(rejected, name)) return false;
   void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL | extra_flags);
-  if (handle == nullptr) return false;
+  if (handle == nullptr) return NoteBroken(name, out), false;
   const std::string path = PathOf(handle);
   if (Contains(rejected, path)) {
     dlclose(handle);
@@ -83,9 +91,8 @@ void OpenOverride(const std::string& value, uint32_t driver_major, LoadedLibrary
   const std::string choice = std::string("named by ") + kOverride;
   if (!IsFolder(value)) {
     if (Open(value, 0, {}, choice, out)) return;
-    const char* error = dlerror();
-    out->tried =
-        std::string(kOverride) + "=" + value + ": " + (error != nullptr ? error : "not loadable");
+    const std::string why = out->tried.empty() ? "no such file; " : out->tried;
+    out->tried = std::string(kOverride) + "=" + value + ": " + why.substr(0, why.size() - 2);
     return;
   }
   std::vector<Loader::Candidate> candidates;
@@ -93,7 +100,9 @@ void OpenOverride(const std::string& value, uint32_t driver_major, LoadedLibrary
     candidates.push_back(Loader::Parse(value + "/" + soname));
   }
   if (OpenFirst(candidates, driver_major, false, 0, {}, choice, out)) return;
-  out->tried = std::string(kOverride) + "=" + value + ": no libcupti.so.<version> in that folder";
+  const std::string why =
+      out->tried.empty() ? "no libcupti.so.<version> in that folder; " : out->tried;
+  out->tried = std::string(kOverride) + "=" + value + ": " + why.substr(0, why.size() - 2);
 }
 
 bool OpenBySoname(uint32_t driver_version, const Rejected& rejected, LoadedLibrary* out) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "collector/cli/doctor_device.h"
+#include "collector/cli/doctor_ends.h"
 #include "collector/launch/session_files.h"
 #include "collector/launch/setting_args.h"
 #include "proto/shell_word.h"
@@ -94,6 +95,12 @@ Check FailureOf(const json& gpu) {
   if (!holder.empty() && check.found.find(holder) == std::string::npos)
     check.found += " (" + holder + ")";
   check.why = WhyItMatters(check.id);
+  const bool is_broken = check.found.find("cannot be loaded") != std::string::npos ||
+                         check.found.find("is no usable CUPTI") != std::string::npos;
+  if (check.id == "cupti" && is_broken)
+    check.type =
+        "install the package that file is of again, or take the file away; another one: "
+        "STEPAGENT_CUPTI=/path/libcupti.so";
   return check;
 }
 
@@ -173,17 +180,13 @@ std::string ProcessText(const TrialProcess& process) {
 Check ProcessesOf(const Trial& trial) {
   Check check{"processes", State::kOk, "", "each process with CUDA becomes a session of its own",
               ""};
-  size_t with_agent = 0;
-  for (const TrialProcess& process : trial.processes) {
+  for (const TrialProcess& process : trial.processes)
     check.found += (check.found.empty() ? "" : "; ") + ProcessText(process);
-    with_agent += process.has_agent ? 1 : 0;
-  }
   if (trial.processes.empty()) check.found = "ended before it could be looked at";
-  const bool is_recorded = with_agent > 0 || !trial.manifests.empty();
   const bool is_preloaded =
       std::any_of(trial.processes.begin(), trial.processes.end(),
                   [](const TrialProcess& p) { return !p.seen.stepagent.empty(); });
-  if (is_recorded) return check;
+  if (WasRecorded(trial) || WasKilled(trial)) return check;
   check.state = State::kFailure;
   check.why = "nothing is recorded in a process that does not use CUDA or NVTX";
   check.type = is_preloaded || trial.processes.empty()
@@ -199,9 +202,7 @@ bool MatchesStep(const SeenRange& range, const proto::StepSetting& step) {
          fnmatch(step.name.c_str(), range.name.c_str(), FNM_NOESCAPE) == 0;
 }
 
-std::string StepOf(const SeenRange& range) {
-  return proto::ShellWord(launch::StepValue(range));
-}
+std::string StepOf(const SeenRange& range) { return proto::ShellWord(launch::StepValue(range)); }
 
 std::string RangeText(const SeenRange& range) {
   const char* kind = range.registered == 0             ? "plain"
@@ -211,8 +212,8 @@ std::string RangeText(const SeenRange& range) {
 }
 
 Check RangesOf(const Trial& trial) {
-  Check check{"ranges", State::kOk, "", "a step is one of them (a --step value), the likeliest first",
-              ""};
+  Check check{"ranges", State::kOk, "",
+              "a step is one of them (a --step value), the likeliest first", ""};
   for (size_t i = 0; i < std::min(trial.ranges.size(), kRangesShown); ++i)
     check.found += (i == 0 ? "" : "; ") + RangeText(trial.ranges[i]);
   if (!trial.ranges.empty()) return check;
@@ -234,7 +235,7 @@ void CheckStep(const Ground& ground, const Trial& trial, Checks* checks) {
     if (MatchesStep(range, step)) count += range.count;
   check.found = step.Text() + ": seen " + std::to_string(count) + " times";
   if (count == 0) {
-    check.state = State::kFailure;
+    check.state = WasKilled(trial) ? State::kWarning : State::kFailure;
     check.type = trial.ranges.empty() ? "--step every:500ms" : "--step " + StepOf(trial.ranges[0]);
   }
   checks->push_back(check);
@@ -264,9 +265,32 @@ Check CaptureOf(const json& manifest) {
   return check;
 }
 
+// A client that does not hold the subscription may still have taken the buffers.
+void AddCapture(const json& manifest, Checks* checks) {
+  const json& gpu = Member(manifest, "gpu");
+  Check capture = CaptureOf(manifest);
+  Check rival{"rival", State::kOk, "no other CUPTI client in it", WhyItMatters("rival"), ""};
+  const bool loads_cupti = TextMember(gpu, "cupti_choice").starts_with("already loaded");
+  if (loads_cupti && capture.state == State::kFailure) {
+    rival.state = State::kFailure;
+    rival.found = "the program has loaded CUPTI itself (" + TextMember(gpu, "cupti_path") +
+                  "), and of its device records most did not come to us";
+    rival.type = CureOf("slot_taken")->type;
+    capture.state = State::kWarning;
+    capture.type = "";
+  }
+  checks->push_back(rival);
+  checks->push_back(capture);
+}
+
 }  // namespace
 
 Checks DeviceFindings(const Trial& trial) {
+  if (trial.error.empty() && WasKilled(trial))
+    return {{"device-trial", State::kFailure,
+             "a program of our own was ended by " + SignalText(trial),
+             "driver and CUPTI of this machine are tried with it",
+             "stepagent doctor-device (does it live without the library?), then nvidia-smi"}};
   const json* manifest = BestManifest(trial);
   if (manifest == nullptr) return {NoSession(trial)};
   const json& gpu = Member(*manifest, "gpu");
@@ -284,6 +308,8 @@ Checks DeviceFindings(const Trial& trial) {
 Checks CommandFindings(const Ground& ground, const Trial& trial) {
   if (!trial.error.empty())
     return {{"trial", State::kFailure, trial.error, "nothing could be tried", "--out DIR"}};
+  const std::optional<Check> left_out = LeftOut(ground, trial);
+  if (left_out) return {*left_out};  // nothing else was tried
   Checks checks{ProcessesOf(trial)};
   const json* manifest = BestManifest(trial);
   if (manifest != nullptr) {
@@ -299,14 +325,14 @@ Checks CommandFindings(const Ground& ground, const Trial& trial) {
       Check cupti = CuptiOk(gpu);
       cupti.id = "command-cupti";
       cupti.why = "the one in the command's own process; it decides";
-      checks.push_back(cupti);
-      checks.push_back(
-          {"rival", State::kOk, "no other CUPTI client in it", WhyItMatters("rival"), ""});
-      checks.push_back(CaptureOf(*manifest));
+      // Killed before its agent told.
+      if (!TextMember(gpu, "cupti_path").empty()) checks.push_back(cupti);
+      AddCapture(*manifest, &checks);
     }
   }
   checks.push_back(RangesOf(trial));
   CheckStep(ground, trial, &checks);
+  if (WasKilled(trial)) checks.push_back(Killed(ground, trial));
   if (trial.has_ended && WIFEXITED(trial.wait_status) && WEXITSTATUS(trial.wait_status) != 0)
     checks.push_back({"exit", State::kWarning,
                       "the command ended with " + std::to_string(WEXITSTATUS(trial.wait_status)),

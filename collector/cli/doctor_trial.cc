@@ -31,6 +31,10 @@ constexpr auto kPatience = std::chrono::seconds(5);
 // A collector writes two seconds of records in well under one; this is for a machine that is busy.
 constexpr auto kLongestWriting = std::chrono::seconds(30);
 
+// What to record is the command's business: the doctor's own program is recorded whole, always.
+constexpr const char* kNotOfOwnProgram[] = {"ranks",      "activities",  "stacks",   "graph",
+                                            "max-traces", "max-records", "max-bytes"};
+
 // Settings of the command line that the trial takes over; the others it sets itself.
 bool IsTrialsOwn(const std::string& name) {
   for (const char* own : {"schedule", "step", "arm", "out", "collector", "require", "max-window"})
@@ -107,6 +111,8 @@ launch::Environment TrialRun::Variables() const {
   const auto texts = proto::SettingsText(ground_.settings);
   for (const auto& [name, value] : ground_.given)
     if (!IsTrialsOwn(name)) environment.Set(proto::FindSetting(name)->variable, texts.at(name));
+  if (plan_.keeps_output)
+    for (const char* name : kNotOfOwnProgram) environment.Unset(proto::FindSetting(name)->variable);
   environment.Set("STEPAGENT_OUT", folder_);
   environment.Set("STEPAGENT_ARM", "start");
   environment.Set("STEPAGENT_MAX_WINDOW", std::to_string(plan_.window_ns) + "ns");

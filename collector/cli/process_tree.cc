@@ -6,6 +6,9 @@
 #include <charconv>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+
+#include "proto/rank_info.h"
 
 namespace stepagent::cli {
 namespace {
@@ -53,6 +56,15 @@ void ReadMaps(TreeProcess* process) {
   }
 }
 
+void ReadToldRank(TreeProcess* process) {
+  std::string block = ReadAll("/proc/" + std::to_string(process->pid) + "/environ");
+  std::vector<char*> entries;
+  for (size_t at = 0; at < block.size(); at += std::string_view(block.data() + at).size() + 1)
+    entries.push_back(block.data() + at);
+  entries.push_back(nullptr);
+  process->told_rank = proto::ReadRank(entries.data()).rank;
+}
+
 std::vector<TreeProcess> AllProcesses() {
   std::vector<TreeProcess> all;
   DIR* dir = opendir("/proc");
@@ -85,6 +97,7 @@ std::vector<TreeProcess> ProcessesBelow(pid_t root) {
   for (TreeProcess& process : below) {
     ReadTitle(&process);
     ReadMaps(&process);
+    ReadToldRank(&process);
   }
   return below;
 }

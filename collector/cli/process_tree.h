@@ -6,6 +6,7 @@
 // maps that may not be read show nothing mapped.
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct TreeProcess {
   std::string title;
   bool is_zombie = false;
   std::string driver, cupti, stepagent;  // paths of mapped files, "" none
+  int64_t told_rank = -1;                // by its launcher's variables
 };
 
 // Every descendant of `root`, parents first; `root` itself is not among them.

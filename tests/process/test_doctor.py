@@ -1,4 +1,5 @@
 """`stepagent doctor` names what is wrong, why it matters and what to type; and finds nothing where all is well."""
+import glob
 import json
 import os
 import subprocess
@@ -111,6 +112,26 @@ class Ground(Doctor):
                     STEPAGENT_SIM_DRIVER_VERSION=DRIVER)
         self.only_failure('cupti', CUDA, 'STEPAGENT_CUPTI')
 
+    def test_cupti_that_does_not_load(self):
+        """It stands where it is looked for and is none: named, not called missing."""
+        for name in (SONAME, 'named.so'):
+            if name == SONAME and glob.glob('/usr/local/cuda*/lib64/libcupti.so.*'):
+                continue  # that one is then taken in its place
+            broken = os.path.join(self.scratch, name)
+            with open(broken, 'w', encoding='ascii') as out:
+                out.write('not a library')
+            env = harness.launcher_environment()
+            env['LD_LIBRARY_PATH'] = self.scratch + ':' + os.path.join(harness.BUILD, 'sim', 'cuda')
+            more = {} if name == SONAME else {'STEPAGENT_CUPTI': broken}
+            with self.subTest(name=name):
+                self.doctor(status=1, env=env, **more)
+                self.only_failure('cupti', broken, 'take the file away')
+                self.assertIn('cannot be loaded', self.checks['cupti']['found'])
+
+    def test_ranks_do_not_concern_the_doctors_own_program(self):
+        self.doctor('--ranks', '0,1', status=0, RANK='3', STEPAGENT_ACTIVITIES='none')
+        self.assertEqual(self.checks['device-trial']['state'], 'ok')
+
     def test_not_permitted(self):
         self.doctor(status=1, STEPAGENT_SIM_FAULTS='cuptiSubscribe*=35;cuptiActivityEnable*=35')
         self.only_failure('permission', 'does not permit', 'NVreg_RestrictProfilingToAdminUsers=0')
@@ -163,6 +184,27 @@ class Command(Doctor):
     def test_rival_holds_the_slot(self):
         self.trial(app('rival_cupti'), '--early', '--cupti', SONAME, '--steps', '100000', status=1)
         self.only_failure('rival', 'another CUPTI client', 'other profiler')
+
+    def test_ranks_leave_the_command_out(self):
+        loop = [app('train_loop'), '--steps', '100000', '--sleep-us', '1000']
+        self.trial(*loop, status=1, options=('--ranks', '0,1', '--trial', '2s'), RANK='3')
+        self.only_failure('ranks', '--ranks 0-1 leaves out every process that was seen (rank 3)',
+                          '--ranks 3')
+        self.trial('/usr/bin/env', 'RANK=2', *loop, status=1, options=('--trial', '2s'),
+                   STEPAGENT_RANKS='0,1')
+        self.only_failure('ranks', 'rank 2', 'STEPAGENT_RANKS')
+        self.trial(*loop, status=0, options=('--ranks', '0,1', '--trial', '10s'), RANK='1')
+
+    def test_a_command_that_dies(self):
+        self.trial('/bin/sh', '-c', 'kill -SEGV $$', status=1)
+        self.only_failure('exit', 'signal 11 (Segmentation fault)', 'does it live without stepagent?')
+        self.trial('/bin/sh', '-c', 'kill -ABRT $$', status=1, options=('--step', 'nvtx:train_step'))
+        self.only_failure('exit', 'signal 6 (Aborted)', 'STEPAGENT_LOG=debug')
+
+    def test_a_rival_that_takes_the_buffers(self):
+        """It has no subscription, and what it reads of the records does not come to us."""
+        self.trial(app('rival_cupti'), '--buffers-only', '--cupti', SONAME, '--steps', '100000', status=1)
+        self.only_failure('rival', 'has loaded CUPTI itself', 'other profiler')
 
     def test_command_not_found(self):
         self.trial('no-such-program', status=1)

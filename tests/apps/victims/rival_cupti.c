@@ -18,19 +18,27 @@ static const char kHelp[] =
     "  --early           subscribes before CUDA is used\n"
     "  --until STEP      unsubscribes at the start of this step, default: never\n"
     "  --retry           tries again at every step until it works\n"
+    "  --buffers-only    does not subscribe: registers its buffers at every step, whoever's they "
+    "were\n"
     "  --steps N         default 20\n"
     "  --step-us N       default 2000\n"
     "  --cupti NAME      library, default libcupti.so.13\n"
     "Prints each attempt's result code that differs from the last, and its number of kernel "
     "records.\n";
 
-#define RIVAL_FUNCTIONS(X)                                                         \
-  X(cuptiSubscribe)                                                                \
-  X(cuptiUnsubscribe)                                                              \
-  X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityDisable) \
-      X(cuptiActivityFlushAll) X(cuptiActivityGetNextRecord)
+#define RIVAL_FUNCTIONS(X)          \
+  X(cuptiSubscribe)                 \
+  X(cuptiUnsubscribe)               \
+  X(cuptiActivityRegisterCallbacks) \
+  X(cuptiActivityEnable)            \
+  X(cuptiActivityDisable) X(cuptiActivityFlushAll) X(cuptiActivityGetNextRecord)
 
-enum { kBufferBytes = 65536 };
+// Its own buffers only are given back: one that comes may be another client's.
+enum { kBufferBytes = 65536, kBuffers = 64 };
+static struct Buffer {
+  _Alignas(8) uint8_t bytes[kBufferBytes];
+  atomic_bool is_lent;
+} buffers[kBuffers];
 static struct {
 #define RIVAL_FIELD(name) __typeof__(&name) name;
   RIVAL_FUNCTIONS(RIVAL_FIELD)
@@ -41,9 +49,12 @@ static bool is_subscribed;
 static CUpti_SubscriberHandle subscriber;
 
 static void CUPTIAPI OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
-  *buffer = aligned_alloc(8, kBufferBytes);
-  *size = *buffer == NULL ? 0 : kBufferBytes;
+  *buffer = NULL;
   *max_records = 0;
+  for (size_t i = 0; i < kBuffers && *buffer == NULL; i++) {
+    if (!atomic_exchange(&buffers[i].is_lent, true)) *buffer = buffers[i].bytes;
+  }
+  *size = *buffer == NULL ? 0 : kBufferBytes;
 }
 
 static void CUPTIAPI OnComplete(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size,
@@ -55,7 +66,9 @@ static void CUPTIAPI OnComplete(CUcontext context, uint32_t stream, uint8_t* buf
   while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
     if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) atomic_fetch_add(&kernel_records, 1);
   }
-  free(buffer);
+  for (size_t i = 0; i < kBuffers; i++) {
+    if (buffer == buffers[i].bytes) atomic_store(&buffers[i].is_lent, false);
+  }
 }
 
 static void CUPTIAPI OnCall(void* data, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -109,13 +122,15 @@ static void Train(const Device* device, CUdeviceptr memory, uint64_t step_us) {
 // When to hold the subscription, in steps.
 typedef struct Schedule {
   uint64_t at, until, steps, step_us;
-  bool retries, is_early;
+  bool retries, is_early, takes_buffers;
 } Schedule;
 
 static void RunSteps(const Schedule* schedule, const Device* device, CUdeviceptr memory) {
   for (uint64_t step = 0; step < schedule->steps; step++) {
+    if (schedule->takes_buffers) cupti.cuptiActivityRegisterCallbacks(OnRequest, OnComplete);
     const bool is_due = step == schedule->at || (schedule->retries && step > schedule->at);
-    if (is_due && !is_subscribed && step < schedule->until) Try("at a step");
+    const bool may_try = is_due && !schedule->takes_buffers;
+    if (may_try && !is_subscribed && step < schedule->until) Try("at a step");
     if (step == schedule->until && is_subscribed) GiveUp();
     Train(device, memory, schedule->step_us);
   }
@@ -128,6 +143,7 @@ int main(int argc, char** argv) {
   const OptionSpec options[] = {
       {"at", kOptionNumber, &schedule.at, 0, 1e9, NULL},
       {"early", kOptionFlag, &schedule.is_early, 0, 0, NULL},
+      {"buffers-only", kOptionFlag, &schedule.takes_buffers, 0, 0, NULL},
       {"until", kOptionNumber, &schedule.until, 0, 1e9, NULL},
       {"retry", kOptionFlag, &schedule.retries, 0, 0, NULL},
       {"steps", kOptionNumber, &schedule.steps, 0, 1e9, NULL},
