@@ -53,7 +53,8 @@ RankSteps StepsOf(const Json& summary) {
   rank.host = Text(session, "host");
   const Value base = Number(Member(summary, "window"), "base_unix_ns");
   for (const Json& row : Member(Member(summary, "steps"), "each")) {
-    // By the process's own count: `index` begins anew with each arming, which ranks may be apart in.
+    // By the process's own count: `index` begins anew with each arming, which ranks may be apart
+    // in.
     const Value own_index = Number(row, "process_index");
     const Value index = own_index ? own_index : Number(row, "index");
     const Value wall = Number(row, "wall_ns"), begin = Number(row, "begin_ns");
@@ -210,6 +211,9 @@ Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> su
           {"slowest", slowest},
           {"steps", steps},
           {"hosts", hosts.size()},
+          {"host_names", hosts},
+          // Nothing that is recorded tells one host's clock from another's.
+          {"clock_offset_ns", is_one_host ? Json(0) : Json(nullptr)},
           {"readings", RankReadings(ranks, is_one_host)}};
 }
 

@@ -70,16 +70,30 @@ std::string StepRows(const Json& compared, size_t top) {
   if (shown < steps.size()) {
     out += fmt::format("  … {} more (--top 0 shows all)\n", steps.size() - shown);
   }
-  if (compared.at("hosts").get<uint64_t>() > 1) {
-    out += "  skew: between hosts it includes the difference of their clocks\n";
-  }
   return out;
+}
+
+// Whose ranks are on which host, and what that means for times of several.
+std::string HostLines(const Json& compared) {
+  if (compared.at("hosts").get<uint64_t>() < 2) return "";
+  std::string hosts;
+  for (const Json& host : compared.at("host_names")) {
+    std::string ranks;
+    for (const Json& row : compared.at("ranks"))
+      if (row.at("host") == host) ranks += (ranks.empty() ? "" : ", ") + Whole(row.at("rank"));
+    hosts += (hosts.empty() ? "" : "; ") + host.get<std::string>() + " (rank " + ranks + ")";
+  }
+  return Paragraph("  ", 2,
+                   "hosts: " + hosts +
+                       ". Their clocks are not one clock and the offset between them is unknown: "
+                       "skews of steps include it, own work and medians do not",
+                   kColumns);
 }
 
 }  // namespace
 
 std::string RankRowsText(const Json& compared) {
-  std::string out = RankRows(compared) + SlowestLine(compared);
+  std::string out = RankRows(compared) + SlowestLine(compared) + HostLines(compared);
   for (const Json& reading : compared.at("readings")) {
     out += Paragraph("  ", 2, reading.at("observation").get<std::string>(), kColumns - 12);
   }
@@ -90,7 +104,7 @@ std::string RanksText(const Json& compared, size_t top) {
   std::string out =
       fmt::format("Cycle {}{}\n", compared.at("cycle").get<uint64_t>(),
                   compared.at("run").is_string() ? " of run " + NameOf(compared.at("run")) : "");
-  out += RankRows(compared) + SlowestLine(compared);
+  out += RankRows(compared) + SlowestLine(compared) + HostLines(compared);
   out += Paragraph("  ", 2,
                    "median, spread: of a step's time; own work: that less its exposed collectives "
                    "(median); busy to exposed: unions within each device's span, added over its "

@@ -51,16 +51,32 @@ Json SortedByTotal(std::vector<Json> rows, const char* name_key = "name") {
 
 }  // namespace
 
+namespace {
+
+// The process ended before anything of the device's came: that is no device at rest.
+bool NothingArrived(const model::Cycle& cycle) {
+  return cycle.gpu.status == "partial" && cycle.gpu.reason_code == "not_reported" &&
+         cycle.kernels.empty() && cycle.copies.empty() && cycle.sets.empty();
+}
+
+bool IsDeviceWork(Activity activity) {
+  return activity == Activity::kKernel || activity == Activity::kMemcpy ||
+         activity == Activity::kMemset;
+}
+
+}  // namespace
+
 bool Collected(const model::Cycle& cycle, Activity activity) {
   const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(activity)];
   if (activity == Activity::kNvtx) return kind.requested;
+  if (IsDeviceWork(activity) && NothingArrived(cycle)) return false;
   return !cycle.HostOnly() && kind.requested && kind.enabled;
 }
 
 std::string WhyAbsent(const model::Cycle& cycle, Activity activity) {
   const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(activity)];
   if (!kind.requested) return "not asked for (--activities)";
-  if (cycle.HostOnly()) {
+  if (cycle.HostOnly() || (IsDeviceWork(activity) && NothingArrived(cycle))) {
     return cycle.gpu.reason.empty() ? std::string("host only") : ValidUtf8(cycle.gpu.reason);
   }
   return kind.error.empty() ? std::string("not enabled") : ValidUtf8(kind.error);

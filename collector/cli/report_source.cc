@@ -10,6 +10,7 @@
 
 #include "collector/analysis/kineto_reader.h"
 #include "collector/analysis/summary.h"
+#include "collector/launch/missing_ranks.h"
 #include "collector/launch/progress_bar.h"
 #include "collector/launch/session_files.h"
 #include "collector/spool/folders.h"
@@ -176,6 +177,19 @@ void ReportSource::AddRun(const std::string& path) {
       if (cycle.starts_with("cycle-")) AddCycle(sessions + "/" + name + "/" + cycle, path);
     }
   }
+  RemarkMissing(path);
+}
+
+// Not while the run goes on: they may only be on their way.
+void ReportSource::RemarkMissing(const std::string& run) {
+  std::vector<launch::SessionEntry> entries;
+  for (const std::string& folder : launch::FindSessionFolders(run)) {
+    auto session = launch::ReadSession(folder);
+    if (!session || session->state != "closed") return;
+    entries.push_back(*std::move(session));
+  }
+  for (const std::string& line : launch::MissingRanks(entries))
+    remarks_.push_back(run + ": " + line);
 }
 
 void ReportSource::AddSession(const std::string& path) {

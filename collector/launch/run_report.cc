@@ -1,14 +1,18 @@
 #include "collector/launch/run_report.h"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "collector/analysis/rank_report.h"
+#include "collector/launch/missing_ranks.h"
 #include "collector/launch/out_folder.h"
 #include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
@@ -70,6 +74,32 @@ std::vector<std::string> ShownFiles(const SessionEntry& session) {
   return files;
 }
 
+// By what is on disk: where it was full, session.json may know less than there is.
+std::string CyclesText(const SessionEntry& session) {
+  std::set<uint64_t> begun, whole;
+  for (const CycleEntry& cycle : session.cycles) {
+    begun.insert(cycle.index);
+    if (cycle.state == "written" || cycle.IsDeferred()) whole.insert(cycle.index);
+  }
+  std::error_code error;
+  for (const auto& item : std::filesystem::directory_iterator(session.folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (!name.starts_with("cycle-")) continue;
+    const uint64_t index = std::strtoull(name.c_str() + 6, nullptr, 10);
+    const bool is_listed = !begun.insert(index).second;
+    const bool has_manifest = std::filesystem::exists(item.path() / "manifest.json", error);
+    const bool is_failed =
+        is_listed && std::any_of(session.cycles.begin(), session.cycles.end(), [&](const auto& c) {
+          return c.index == index && c.state == "failed";
+        });
+    if (has_manifest && !is_failed) whole.insert(index);
+  }
+  const std::string count = std::to_string(begun.size());
+  if (whole.size() == begun.size()) return count + (begun.size() == 1 ? " cycle" : " cycles");
+  return std::to_string(whole.size()) + " of " + count +
+         (begun.size() == 1 ? " cycle written" : " cycles written");
+}
+
 void AddSession(const RunPlan& plan, const SessionEntry& session,
                 const std::vector<LateSession>& late, std::vector<std::string>* lines) {
   const std::vector<std::string> files = ShownFiles(session);
@@ -78,9 +108,7 @@ void AddSession(const RunPlan& plan, const SessionEntry& session,
   std::string state;
   if (!session.IsSettled())
     state = session.IsAlive() ? "; still running" : "; not finished: stepagent report finishes it";
-  lines->push_back(who + std::to_string(session.cycles.size()) +
-                   (session.cycles.size() == 1 ? " cycle" : " cycles") +
-                   Remarks(plan, session, late) + state);
+  lines->push_back(who + CyclesText(session) + Remarks(plan, session, late) + state);
   for (const std::string& file : files) lines->push_back("    " + proto::ShellWord(file));
 }
 
@@ -145,8 +173,24 @@ std::string WhyNothingAt(const std::string& collector, const CollectorWord& word
          proto::ShellWord(word.run_folder);
 }
 
+// Below this no document of ours fits.
+constexpr uint64_t kNoSpaceBytes = 64 * 1024;
+
+// "": there is room where the run's files go.
+std::string WhyNoSpace(const RunPlan& plan) {
+  if (plan.settings.collector != "auto") return {};  // a folder of its own
+  struct statvfs space {};
+  const std::string folder = ExistingFolder(plan.RunFolder());
+  if (statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) return {};
+  if (uint64_t{space.f_bavail} * space.f_frsize >= kNoSpaceBytes) return {};
+  return folder +
+         ": no space left on its file system: not all could be written; give --out DIR on "
+         "another one, or free some";
+}
+
 std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
   if (!outcome.program_warning.empty()) return outcome.program_warning;
+  if (std::string why = WhyNoSpace(plan); !why.empty()) return why;
   if (!outcome.written.sessions.empty())
     return "a process came to a warmup and no cycle of it is here: the run ended before its first "
            "active step, or before the agent had sent it (then it said so above)";
@@ -201,6 +245,10 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
     return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
   });
   for (const SessionEntry& session : rows) AddSession(plan, session, outcome.written.late, &lines);
+  if (const std::string why = WhyNoSpace(plan); !why.empty()) lines.push_back("  " + why);
+  // The other tasks of a job step may only be on their way.
+  if (!plan.is_task)
+    for (const std::string& line : MissingRanks(sessions)) lines.push_back("  " + line);
   if (outcome.written.end == WaitEnd::kInterrupted)
     lines.push_back("  (did not wait for the rest)");
   if (plan.is_whole) {

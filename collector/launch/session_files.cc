@@ -117,6 +117,8 @@ std::optional<SessionEntry> ReadSession(const std::string& folder) {
   session.host = TextMember(about, "host");
   session.pid = Number(about, "pid", 0);
   session.rank = Number(about, "rank", -1);
+  session.world_size = Number(about, "world_size", -1);
+  session.ranks = TextMember(Member(document, "settings"), "ranks");
   session.state = TextMember(document, "state");
   for (const json& cycle : Member(document, "cycles"))
     if (cycle.is_object()) session.cycles.push_back(ReadCycle(cycle, session.run_folder));

@@ -1,4 +1,5 @@
 """Eight ranks in one run: one folder, ranks 0 to 7, the same steps in each; other people's reader."""
+import contextlib
 import glob
 import json
 import os
@@ -6,6 +7,7 @@ import subprocess
 import unittest
 
 import harness
+import pod
 from harness import AgentTest, app
 
 DEVICE_WORK = ('kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_graph')
@@ -54,6 +56,110 @@ class Ranks(AgentTest):
                       '--schedule', 'active=2,repeat=1', '--ranks', '0,1', '--', app('train_loop'),
                       '--steps', '4'], env)
         self.assertEqual(harness.cycles(self.out), [])
+
+    def told(self):
+        """What the sessions' session.json say by now."""
+        paths = glob.glob(os.path.join(self.out, '2*', 'sessions', '*', 'session.json'))
+        found = []
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError), open(path, encoding='utf-8') as source:
+                found.append(json.load(source))
+        return found
+
+    def test_a_variable_that_holds_no_rank(self):
+        """Named with its value and what is allowed; the next variable is taken, or a rank assigned."""
+        env = self.environment(schedule='active=2,repeat=1', step='nvtx:train_step')
+        for value, more, rank, source in (('abc', {}, 0, 'assigned'), ('', {}, 0, 'assigned'),
+                                          ('-1', {'OMPI_COMM_WORLD_RANK': '3'}, 3,
+                                           'OMPI_COMM_WORLD_RANK')):
+            with self.subTest(value=value, **more):
+                out = os.path.join(self.scratch, 'rank' + value)
+                result = self.run_app([app('train_loop'), '--steps', '4'],
+                                      dict(env, STEPAGENT_OUT=out, RANK=value, **more))
+                lines = [line for line in result.stderr.splitlines() if 'RANK: ' in line]
+                self.assertEqual(len(lines), 1, result.stderr)
+                self.assertIn("RANK: '%s': no rank; allowed: a whole number from 0 to 2147483647; " % value,
+                              lines[0])
+                self.assertIn('rank 3 is taken from OMPI_COMM_WORLD_RANK' if more else
+                              'the collector gives this process a rank', lines[0])
+                cycle, = self.traced(1, out)
+                session = cycle.manifest['session']
+                self.assertEqual((session['rank'], session['rank_source']), (rank, source))
+                text, = [n['text'] for n in cycle.manifest['notes'] if n['code'] == 'rank_conflict']
+                self.assertIn('RANK=' + value, text)
+                with open(os.path.join(cycle.folder, '..', 'session.json'), encoding='utf-8') as source_:
+                    self.assertEqual(json.load(source_)['rank_conflicts'], ['RANK=' + value])
+
+    def test_variables_that_disagree(self):
+        env = self.environment(schedule='active=2,repeat=1', step='nvtx:train_step')
+        self.run_app([app('train_loop'), '--steps', '4'], dict(env, RANK='3', SLURM_PROCID='1'))
+        cycle, = self.traced(1)
+        self.assertEqual(cycle.manifest['session']['rank_source'], 'RANK')
+        text, = [n['text'] for n in cycle.manifest['notes'] if n['code'] == 'rank_conflict']
+        self.assertIn('rank 3 is from RANK, the first of RANK, ', text)
+        self.assertIn('not taken: SLURM_PROCID=1', text)
+
+    def test_an_explicit_rank_later_than_an_assigned_one(self):
+        """It wins while the other has no cycle yet: ranks 0 and 1, no name shared, nothing said."""
+        go = os.path.join(self.scratch, 'go')
+        os.mkfifo(go)
+        script = ('%s --steps 1000000 --sleep-us 1000 & a=$!; read line < %s; '
+                  'RANK=0 %s --steps 10; kill -TERM $a; wait $a; exit 0' %
+                  (app('train_loop'), go, app('train_loop')))
+        launcher = self.start_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
+                                   '--schedule', 'warmup=2,active=100000', '--', '/bin/sh', '-c',
+                                   script], harness.launcher_environment())
+        harness.eventually(lambda: any(s['cycles'] for s in self.told()), 'the first one records')
+        with open(go, 'w', encoding='ascii') as line:
+            line.write('go\n')
+        _, stderr = launcher.communicate(timeout=harness.PATIENCE * 4)
+        found = self.traced(2)
+        ranks = {c.manifest['session']['rank_source']: c.manifest['session']['rank'] for c in found}
+        self.assertEqual(ranks, {'RANK': 0, 'assigned': 1}, stderr)
+        self.assertEqual(sorted(os.path.basename(s).split('_rank')[1][0]
+                                for s in harness.sessions(self.out)), ['0', '1'])
+        self.assertNotIn('another session', stderr)
+
+    def test_a_rank_that_ends_before_its_warmup_is_named(self):
+        script = ('for r in 0 1 2 3; do n=10; test $r = 2 && n=1; RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r '
+                  '%s --steps $n & done; wait' % app('train_loop'))
+        result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
+                               '--schedule', 'wait=2,warmup=1,active=3,repeat=1', '--', '/bin/sh', '-c',
+                               script], harness.launcher_environment())
+        self.traced(3)
+        self.assertIn('rank 2 ended before its warmup: no cycle', result.stderr)
+        report = self.control('report', os.path.join(self.out, 'latest'))
+        self.assertIn('rank 2 ended before its warmup: no cycle', report.stderr)
+
+    def test_a_killed_rank_has_no_busy_time_where_nothing_of_it_came(self):
+        """Its calls came, its first kernel never ended: not observed is not idle."""
+        runtime = os.path.join(self.scratch, 'runtime')
+        go = os.path.join(self.scratch, 'go')
+        os.mkfifo(go)
+        script = ('RANK=0 WORLD_SIZE=2 %s --steps 5; RANK=1 WORLD_SIZE=2 %s --steps 5 --kernel-us '
+                  '900000000 & r=$!; read line < %s; kill -KILL $r; wait $r; exit 0' %
+                  (app('train_loop'), app('train_loop'), go))
+        launcher = self.start_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
+                                   '--schedule', 'active=3,repeat=1', '--', '/bin/sh', '-c', script],
+                                  dict(harness.launcher_environment(), STEPAGENT_RUNTIME_DIR=runtime))
+        env = dict(harness.clean_environment(), STEPAGENT_RUNTIME_DIR=runtime)
+        def records():
+            out = self.control('status', '--json', status=None, env=env).stdout.strip()
+            return [row for row in json.loads(out or '[]') if row.get('rank') == 1 and row['records'] > 5]
+        harness.eventually(records, 'calls of the rank with the endless kernel')
+        harness.eventually(lambda: any(s['session']['rank'] == 1 and s['cycles'] for s in self.told()),
+                           'and they have come')
+        with open(go, 'w', encoding='ascii') as line:
+            line.write('go\n')
+        _, stderr = launcher.communicate(timeout=harness.PATIENCE * 4)
+        report = self.control('report', os.path.join(self.out, 'latest'), '--json', status=None)
+        self.assertTrue(json.loads(report.stdout)['ranks'], stderr)
+        rows = {row['rank']: row for row in json.loads(report.stdout)['ranks'][0]['ranks']}
+        self.assertGreater(rows[0]['busy_ns'], 0)
+        self.assertEqual((rows[1]['busy_ns'], rows[1]['idle_ns']), (None, None), stderr)
+        text = self.control('report', os.path.join(self.out, 'latest'), status=None).stdout
+        row = next(line.split() for line in text.splitlines() if line.startswith('     1  '))
+        self.assertEqual(row[5:7], ['-', '-'], row)
 
     def brute_force(self, cycle):
         """A rank's row, counted from its manifest and its trace row by row."""
@@ -114,6 +220,38 @@ class Ranks(AgentTest):
         self.assertEqual([row.split()[0] for row in rows], ['5'])
         self.assertIn('Rank 5 takes', result.stderr)
         self.assertIn('stepagent report', result.stderr)
+
+    @unittest.skipIf(pod.available(), 'two hosts: %s' % pod.available())
+    def test_two_hosts_in_one_folder(self):
+        """Each has its own clock, collector and files; the report shows both and says what it cannot know."""
+        hosts = ('node-a', 'node-b')
+        started = []
+        for rank, host in enumerate(hosts):
+            env = dict(harness.launcher_environment(), STEPAGENT_RUN='20260102T030405_00c0ffee',
+                       STEPAGENT_RUNTIME_DIR=os.path.join(self.scratch, host), RANK=str(rank), WORLD_SIZE='2')
+            script = 'hostname %s && exec "$0" "$@"' % host
+            started.append(self.start_app(
+                ['unshare', '--uts', '--net', '/bin/sh', '-c', script, harness.STEPAGENT, 'run', '-o', self.out,
+                 '--step', 'nvtx:train_step', '--schedule', 'active=3,repeat=1', '--', app('train_loop'),
+                 '--steps', '8'], env))
+        for process in started:
+            _, stderr = process.communicate(timeout=harness.PATIENCE * 4)
+            self.assertEqual(process.returncode, 0, stderr)
+        found = self.traced(2)
+        self.assertEqual({c.manifest['session']['host']: c.manifest['session']['rank'] for c in found},
+                         {'node-a': 0, 'node-b': 1})
+        names = sorted(os.listdir(os.path.join(self.out, 'latest', 'traces', 'cycle-0000')))
+        self.assertEqual([n.split('_rank')[0] for n in names], ['train_loop_node-a', 'train_loop_node-b'])
+        for cycle in found:
+            for file in cycle.manifest['files']:
+                self.assertEqual(os.path.getsize(os.path.join(cycle.run_folder, file['name'])), file['bytes'])
+        run = os.path.join(self.out, 'latest')
+        compared, = json.loads(self.control('report', run, '--json').stdout)['ranks']
+        self.assertEqual((compared['hosts'], compared['host_names'], compared['clock_offset_ns']),
+                         (2, list(hosts), None))
+        text = ' '.join(self.control('report', run).stdout.split())
+        self.assertIn('hosts: node-a (rank 0); node-b (rank 1). Their clocks are not one clock and the '
+                      'offset between them is unknown', text)
 
     @unittest.skipUnless(os.path.exists(READERS), 'Holistic Trace Analysis is not installed')
     def test_holistic_trace_analysis_reads_all_ranks(self):

@@ -11,6 +11,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 class RunReportTest : public testing::Test {
  protected:
@@ -68,12 +69,38 @@ TEST_F(RunReportTest, SaysWhatWasDeferredAndWhatWasNotWritten) {
   session.cycles[0].state = "deferred";
   session.cycles[0].files.clear();
   session.cycles[0].error = "deferred: … `stepagent report /s` writes it …";
-  EXPECT_EQ(Lines()[1],
-            "  rank 0  train (pid 40)  1 cycle; cycle 0 deferred: … `stepagent report /s` writes it "
-            "…");
+  EXPECT_EQ(
+      Lines()[1],
+      "  rank 0  train (pid 40)  1 cycle; cycle 0 deferred: … `stepagent report /s` writes it "
+      "…");
   session.cycles[0].state = "failed";
   session.cycles[0].error = "/t: No space left on device";
-  EXPECT_THAT(Lines()[1], HasSubstr("; cycle 0 was not written: /t: No space left on device"));
+  EXPECT_THAT(Lines()[1], HasSubstr("  0 of 1 cycle written; cycle 0 was not written: /t: No "));
+}
+
+// The disk was full: session.json could not be rewritten, folders and manifests tell more.
+TEST_F(RunReportTest, CountsCyclesByWhatIsThere) {
+  AddSession(0, R"({"gpu":{"status":"collected"}})");
+  folder_.Write("r1/sessions/s0/cycle-0001/manifest.json", "{}");
+  EXPECT_THAT(Lines()[1], HasSubstr("(pid 40)  2 cycles"));
+  folder_.Write("r1/sessions/s0/cycle-0002/steps.csv", "");
+  EXPECT_THAT(Lines()[1], HasSubstr("(pid 40)  2 of 3 cycles written"));
+}
+
+TEST_F(RunReportTest, NamesRanksThatLeftNothing) {
+  AddSession(0, "{}");
+  AddSession(2, "{}");
+  EXPECT_THAT(Lines(), Not(Contains(HasSubstr("warmup: no cycle"))));
+  for (SessionEntry& session : outcome_.written.sessions) session.world_size = 6;
+  EXPECT_THAT(Lines(), Contains(HasSubstr("  ranks 1, 3-5 ended before their warmup: no cycle")));
+  for (SessionEntry& session : outcome_.written.sessions) session.ranks = "0-3";
+  EXPECT_THAT(Lines(), Contains(HasSubstr("  ranks 1, 3 ended before their warmup: no cycle")));
+  for (SessionEntry& session : outcome_.written.sessions) session.ranks = "0-2";
+  EXPECT_THAT(Lines(), Contains(HasSubstr("  rank 1 ended before its warmup: no cycle")));
+  outcome_.written.sessions[1].cycles.clear();
+  EXPECT_THAT(Lines(), Contains("  rank 2 ended before its first active step: no cycle"));
+  plan_.is_task = true;  // the others may be on their way
+  EXPECT_THAT(Lines(), Not(Contains(HasSubstr("no cycle"))));
 }
 
 TEST_F(RunReportTest, WithoutAStepSourceItOffersTheRangesSeen) {
@@ -99,12 +126,11 @@ TEST_F(RunReportTest, OffersTheOutermostRangeThatRepeatsFirst) {
   std::vector<std::string> offered;
   for (const std::string& line : Lines())
     if (line.starts_with("  --step ")) offered.push_back(line);
-  EXPECT_EQ(offered, (std::vector<std::string>{
-                         "  --step nvtx:iteration   (50 times)",
-                         "  --step nvtx:prefetch   (900 times)",
-                         "  --step nvtx:train_step   (50 times)",
-                         "  --step nvtx:layer   (500 times)", "  --step nvtx:old   (700 times)",
-                         "  --step nvtx:main   (1 times)"}));
+  EXPECT_EQ(offered,
+            (std::vector<std::string>{
+                "  --step nvtx:iteration   (50 times)", "  --step nvtx:prefetch   (900 times)",
+                "  --step nvtx:train_step   (50 times)", "  --step nvtx:layer   (500 times)",
+                "  --step nvtx:old   (700 times)", "  --step nvtx:main   (1 times)"}));
 }
 
 TEST_F(RunReportTest, NothingRecordedSaysWhy) {
@@ -148,9 +174,10 @@ TEST_F(RunReportTest, ASocketOfAnotherUserIsSaid) {
 TEST_F(RunReportTest, AWarmupAloneIsNoRecording) {
   AddSession(0, "{}");
   outcome_.written.sessions[0].cycles.clear();
-  EXPECT_EQ(Lines()[1],
-            "  a process came to a warmup and no cycle of it is here: the run ended before its first "
-            "active step, or before the agent had sent it (then it said so above)");
+  EXPECT_EQ(
+      Lines()[1],
+      "  a process came to a warmup and no cycle of it is here: the run ended before its first "
+      "active step, or before the agent had sent it (then it said so above)");
 }
 
 TEST_F(RunReportTest, SaysHowACycleEndedUnlessAsPlanned) {

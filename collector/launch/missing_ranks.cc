@@ -1,0 +1,68 @@
+#include "collector/launch/missing_ranks.h"
+
+#include <algorithm>
+#include <set>
+
+#include "proto/settings.h"
+
+namespace stepagent::launch {
+namespace {
+
+// More ranks than any job of today has; a number beyond it is no number of ranks.
+constexpr int64_t kMostRanks = 65536;
+
+// "3, 8-15"
+std::string Listed(const std::set<int64_t>& ranks) {
+  std::string text;
+  for (auto from = ranks.begin(); from != ranks.end();) {
+    auto to = from;
+    for (auto next = std::next(to); next != ranks.end() && *next == *to + 1; ++next) to = next;
+    text += (text.empty() ? "" : ", ") + std::to_string(*from);
+    if (to != from) text += (*to == *from + 1 ? ", " : "-") + std::to_string(*to);
+    from = std::next(to);
+  }
+  return text;
+}
+
+std::string Named(const std::set<int64_t>& ranks, const char* what_one, const char* what_many) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + Listed(ranks) +
+         (ranks.size() == 1 ? what_one : what_many);
+}
+
+// Those that --ranks let record; nullopt: all.
+std::optional<std::set<int64_t>> Chosen(const std::vector<SessionEntry>& sessions) {
+  for (const SessionEntry& session : sessions) {
+    proto::Settings settings = proto::DefaultSettings();
+    const bool is_text = !session.ranks.empty();
+    if (!is_text || proto::ApplySetting("--ranks", session.ranks, &settings)) continue;
+    if (settings.ranks) return std::set<int64_t>(settings.ranks->begin(), settings.ranks->end());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> MissingRanks(const std::vector<SessionEntry>& sessions) {
+  int64_t world = 0;
+  std::set<int64_t> there, without_cycle, missing;
+  for (const SessionEntry& session : sessions) {
+    world = std::max(world, session.world_size);
+    there.insert(session.rank);
+    if (session.cycles.empty() && session.rank >= 0) without_cycle.insert(session.rank);
+  }
+  const auto chosen = Chosen(sessions);
+  for (int64_t rank = 0; rank < world && world <= kMostRanks; ++rank) {
+    if (!there.contains(rank) && (!chosen || chosen->contains(rank))) missing.insert(rank);
+  }
+  std::vector<std::string> lines;
+  if (!missing.empty())
+    lines.push_back(
+        Named(missing, " ended before its warmup: no cycle (unless it ran on another host)",
+              " ended before their warmup: no cycle (unless they ran on another host)"));
+  if (!without_cycle.empty())
+    lines.push_back(Named(without_cycle, " ended before its first active step: no cycle",
+                          " ended before their first active step: no cycle"));
+  return lines;
+}
+
+}  // namespace stepagent::launch
