@@ -335,8 +335,20 @@ std::vector<uint32_t> BatchBuilder::DevicesInUse() const {
 }
 uint64_t BatchBuilder::invalid(uint32_t activity) const { return columns_->invalid[activity]; }
 
+namespace {
+
+void WriteGauges(const Gauges& gauges, BatchWriter* batch) {
+  if (gauges.ring_bytes + gauges.ring_bytes_waiting + gauges.cupti_buffers == 0) return;
+  protozero::pbf_builder<wire::Gauges> message(*batch, wire::Batch::gauges);
+  PutUint(&message, wire::Gauges::ring_bytes, gauges.ring_bytes);
+  PutUint(&message, wire::Gauges::ring_bytes_waiting, gauges.ring_bytes_waiting);
+  PutUint(&message, wire::Gauges::cupti_buffers, gauges.cupti_buffers);
+}
+
+}  // namespace
+
 std::string BatchBuilder::Finish(uint64_t sequence, int64_t host_ns, uint32_t cycle,
-                                 const KindTotals (&totals)[kActivityKinds]) {
+                                 const KindTotals (&totals)[kActivityKinds], const Gauges& gauges) {
   Columns& c = *columns_;
   // The steps' threads first: asking for their index may declare one.
   c.gate.EachThread([&c](uint32_t tid) { (void)c.IndexOfTid(tid); });
@@ -359,6 +371,7 @@ std::string BatchBuilder::Finish(uint64_t sequence, int64_t host_ns, uint32_t cy
   }
   c.records.WriteMemories(&batch);
   c.stacks.Write(&batch);
+  WriteGauges(gauges, &batch);
   c.Clear();
   return bytes;
 }

@@ -35,6 +35,10 @@ struct KindTotals {
            dropped_cupti = 0, dropped_limit = 0, invalid = 0;
   bool cupti_count_unknown = false;
 };
+// How full the agent is (batch.proto Gauges), bytes and buffers.
+struct Gauges {
+  uint64_t ring_bytes = 0, ring_bytes_waiting = 0, cupti_buffers = 0;
+};
 inline constexpr uint32_t kActivityKinds = 9;
 // The kind a host record counts under.
 [[nodiscard]] uint32_t ActivityOfCall(core::CallClass call_class);
@@ -99,7 +103,8 @@ class BatchBuilder : public core::ActivitySink {
   [[nodiscard]] uint64_t invalid(uint32_t activity) const;  // since the session began
   // The encoded Batch (no frame header); the builder is empty afterwards.
   [[nodiscard]] std::string Finish(uint64_t sequence, int64_t host_ns, uint32_t cycle,
-                                   const KindTotals (&totals)[kActivityKinds]);
+                                   const KindTotals (&totals)[kActivityKinds],
+                                   const Gauges& gauges);
 
  private:
   struct Columns;

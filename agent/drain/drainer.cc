@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "agent/core/clock.h"
 #include "agent/core/ring_registry.h"
@@ -37,6 +38,23 @@ cupti::BackendCounters CuptiCounters() { return cupti::Backend().counters(); }
 
 }  // namespace
 
+// The most seen in the last second or two.
+class Peak {
+ public:
+  void Add(uint64_t seen, uint64_t now_ns) {
+    if (now_ns - since_ns_ >= kSpanNs) {
+      before_ = std::exchange(now_, 0);
+      since_ns_ = now_ns;
+    }
+    now_ = std::max(now_, seen);
+  }
+  [[nodiscard]] uint64_t value() const { return std::max(before_, now_); }
+
+ private:
+  static constexpr uint64_t kSpanNs = 1'000'000'000;
+  uint64_t before_ = 0, now_ = 0, since_ns_ = 0;
+};
+
 // What decoded device records pass through: totals, the cap, the tail, then the batch.
 struct Drainer::Impl final : core::ActivitySink {
   Impl(const DrainConfig& drain_config, io::FrameSink* frame_sink)
@@ -68,6 +86,8 @@ struct Drainer::Impl final : core::ActivitySink {
   uint64_t records = 0;
   uint64_t window_records = 0;
   uint64_t sequence = 0;        // of the next batch
+  Peak most_waiting;            // records in rings at one look
+  Peak most_buffers;            // buffers with CUPTI at one look
   uint64_t reported_drops = 0;  // sum of uplink drops the last batch told of
   uint32_t until_check = kRecordsPerSizeCheck;
   uint32_t cycle = 0;
@@ -144,10 +164,11 @@ struct Drainer::Impl final : core::ActivitySink {
   }
   void TakeGateEvents();
   uint64_t TakeRings();
-  void ChoosePoll(uint64_t most_waiting);
+  void ChoosePoll(uint64_t fullest);  // records in the fullest ring
   void TakeSpan(core::ThreadRing* ring, const core::Record* items, uint32_t count);
   void TakeLosses();
   void ReadTotals();
+  [[nodiscard]] Gauges ReadGauges();
   void Send();
 };
 
@@ -177,16 +198,20 @@ void Drainer::Impl::TakeGateEvents() {
 // every record seen is then seen too. Several rounds, because a run ends at the ring's edge, and
 // where a ring grew; what comes meanwhile is for the next call.
 uint64_t Drainer::Impl::TakeRings() {
-  uint64_t taken = 0, most_waiting = 0;
+  uint64_t taken = 0, fullest = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
     spans.clear();
+    uint64_t all_waiting = 0;
     core::RingRegistry::ForEach([&](core::ThreadRing* ring) {
       // The state before the head: an owner that has exited appends no more.
       saw_retired |= ring->state.load(std::memory_order_acquire) == 2;
       const auto span = ring->ring.Peek();
-      most_waiting = std::max(most_waiting, ring->ring.waiting());
+      const uint64_t waiting = ring->ring.waiting();
+      fullest = std::max(fullest, waiting);
+      all_waiting += waiting;
       if (span.count != 0) spans.push_back({ring, span.items, span.count});
     });
+    most_waiting.Add(all_waiting, now_ns);
     TakeGateEvents();
     if (spans.empty()) break;
     for (const RingSpan& span : spans) {
@@ -194,16 +219,16 @@ uint64_t Drainer::Impl::TakeRings() {
       taken += span.count;
     }
   }
-  ChoosePoll(most_waiting);
+  ChoosePoll(fullest);
   return taken;
 }
 
-void Drainer::Impl::ChoosePoll(uint64_t most_waiting) {
+void Drainer::Impl::ChoosePoll(uint64_t fullest) {
   constexpr uint64_t kQuarter = core::kRingSlots / 4;
   const uint64_t elapsed = std::clamp(now_ns - previous_ns, kShortestPollNs, kPollNs);
   previous_ns = now_ns;
-  poll_ns = std::clamp(elapsed * kQuarter / std::max(most_waiting, uint64_t{1}), kShortestPollNs,
-                       kPollNs);
+  poll_ns =
+      std::clamp(elapsed * kQuarter / std::max(fullest, uint64_t{1}), kShortestPollNs, kPollNs);
 }
 
 void Drainer::Impl::TakeSpan(core::ThreadRing* ring, const core::Record* items, uint32_t count) {
@@ -272,6 +297,14 @@ void Drainer::Impl::ReadTotals() {
   }
 }
 
+Gauges Drainer::Impl::ReadGauges() {
+  Gauges gauges;
+  gauges.ring_bytes = core::RingRegistry::bytes();
+  gauges.ring_bytes_waiting = most_waiting.value() * sizeof(core::Record);
+  gauges.cupti_buffers = most_buffers.value();
+  return gauges;
+}
+
 void Drainer::Impl::Send() {
   const BatchContent content = builder.content();
   for (uint32_t kind = 0; kind < kActivityKinds; ++kind) {
@@ -281,7 +314,7 @@ void Drainer::Impl::Send() {
   reported_drops = 0;
   for (const KindTotals& t : totals) reported_drops += t.dropped_uplink;
   const uint64_t number = sequence++;
-  std::string bytes = builder.Finish(number, core::HostClock::NowNs(), cycle, totals);
+  std::string bytes = builder.Finish(number, core::HostClock::NowNs(), cycle, totals, ReadGauges());
   oldest_ns = 0;
   until_check = kRecordsPerSizeCheck;
   (void)uplink->Submit(static_cast<uint8_t>(proto::FrameType::kBatch), std::move(bytes), number,
@@ -304,6 +337,7 @@ uint64_t Drainer::RunOnce(uint64_t now_ns, bool decode) {
   }
   if (decode) {
     d.has_decoded = true;
+    d.most_buffers.Add(d.counters().buffers_outstanding, now_ns);
     taken += d.decode(&d);
   }
   if (!d.builder.empty()) {

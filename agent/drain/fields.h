@@ -17,7 +17,8 @@ namespace stepagent::drain::wire {
     X(threads, 5) X(steps, 6) X(cycle_events, 7) X(calls, 8) X(kernels, 9) X(memcpys, 10) \
     X(memsets, 11) X(syncs, 12) X(graph_launches, 13) X(ranges, 14) X(overheads, 15) \
     X(clock_samples, 16) X(losses, 17) X(devices, 18) X(contexts, 19) X(streams, 20) X(notes, 21) \
-    X(cycle_reports, 22) X(memories, 23) X(stacks, 24)
+    X(cycle_reports, 22) X(memories, 23) X(stacks, 24) X(gauges, 25)
+#define STEPAGENT_FIELDS_Gauges(X) X(ring_bytes, 1) X(ring_bytes_waiting, 2) X(cupti_buffers, 3)
 #define STEPAGENT_FIELDS_Strings(X) X(id, 1) X(text, 2)
 #define STEPAGENT_FIELDS_Threads(X) X(index, 1) X(tid, 2) X(name, 3)
 #define STEPAGENT_FIELDS_Steps(X) X(count, 1) X(index, 2) X(process_index, 3) X(phase, 4) \
@@ -113,7 +114,7 @@ namespace stepagent::drain::wire {
     M(Ranges) M(Overheads) M(Memories) M(Stacks) M(Stack) M(Frame) M(Module) M(ClockSamples) \
     M(LossReport) M(KindLoss) M(Device) M(Context) M(Stream) M(Note) M(CycleReport) M(GpuStatus) M(KindStatus) \
     M(Cost) M(AllSteps) M(NameCount) M(Hello) M(ClockInfo) M(Schedule) M(Welcome) M(Written) \
-    M(Throttle) M(Goodbye) M(ControlRequest) M(ControlAnswer) M(AgentStatus)
+    M(Throttle) M(Goodbye) M(ControlRequest) M(ControlAnswer) M(AgentStatus) M(Gauges)
 
 // A map entry has no message of its own in the schema's text.
 #define STEPAGENT_FIELDS_MapEntry(X) X(key, 1) X(value, 2)

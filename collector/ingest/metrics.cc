@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -68,6 +70,17 @@ std::string FormatOf(const std::string& path) {
   if (ends(".pb.gz") || ends(".pprof")) return "pprof";
   if (ends("steps.csv")) return "steps";
   return ends("manifest.json") ? "manifest" : "summary";
+}
+
+// The name of the errno whose text ends the error: a label of few values, whatever the path.
+std::string ErrnoName(const std::string& error) {
+  constexpr std::pair<int, const char*> kNames[] = {
+      {ENOSPC, "ENOSPC"}, {EDQUOT, "EDQUOT"}, {EACCES, "EACCES"}, {EPERM, "EPERM"},
+      {EROFS, "EROFS"},   {ENOENT, "ENOENT"}, {EIO, "EIO"},       {EFBIG, "EFBIG"},
+      {EMFILE, "EMFILE"}, {ENFILE, "ENFILE"}, {ESTALE, "ESTALE"}, {ENOTDIR, "ENOTDIR"}};
+  for (const auto& [number, name] : kNames)
+    if (error.ends_with(std::strerror(number))) return name;
+  return "other";
 }
 
 // The process_ basics, from where every exporter takes them.
@@ -145,6 +158,11 @@ void Metrics::AddDeferred() {
   ++results_["deferred"];
 }
 
+void Metrics::AddSinkError(std::string_view sink, const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  ++sink_errors_[{std::string(sink), ErrnoName(error)}];
+}
+
 void Metrics::AddReport(const v1::CycleReport& report) {
   const std::lock_guard lock(mutex_);
   flush_duration_.Add(static_cast<double>(report.tail_wait_ns()) / kNsPerSecond);
@@ -166,6 +184,7 @@ void Metrics::AddCycle(const model::Cycle& cycle, const CycleOutput& output, int
     if (!error) bytes_[FormatOf(file)] += bytes;
   }
   ++results_[!output.error.empty() ? "error" : cycle.HostOnly() ? "host_only" : "written"];
+  if (!output.error.empty()) ++sink_errors_[{"trace", ErrnoName(output.error)}];
   last_trace_seconds_ = Seconds(now_unix_ns);
   callback_seconds_ += Seconds(static_cast<int64_t>(cycle.cost.callback_ns.value_or(0)));
   arm_wait_seconds_ += Seconds(static_cast<int64_t>(cycle.cost.arm_wait_ns.value_or(0)));
@@ -201,6 +220,12 @@ void Metrics::RenderVolume(std::string* text) const {
   Counters("stepagent_trace_bytes_written_total", "Bytes of finished files.", "format", bytes_,
            text);
   Counters("stepagent_traces_total", "Cycles finished.", "result", results_, text);
+  if (sink_errors_.empty()) return;
+  Head("stepagent_sink_errors_total", "counter", "What could not be written.", text);
+  for (const auto& [what, count] : sink_errors_)
+    Line("stepagent_sink_errors_total",
+         Label("sink", what.first) + "," + Label("code", what.second), static_cast<double>(count),
+         text);
 }
 
 void Metrics::RenderTimes(std::string* text) const {
@@ -288,10 +313,27 @@ void Metrics::RenderNow(const Now& now, std::string* text) const {
   Line("stepagent_spool_bytes", "", static_cast<double>(spooled), text);
   Head("stepagent_sink_queue_bytes", "gauge", "Received from agents and not taken in yet.", text);
   Line("stepagent_sink_queue_bytes", "", static_cast<double>(now.queued_bytes), text);
+  RenderAgents(now, text);
   if (steps.empty()) return;
   Head("stepagent_step_current", "gauge", "The last step a collected cycle began, from 0.", text);
   for (const auto& [rank, step] : steps)
     Line("stepagent_step_current", Label("rank", rank), static_cast<double>(step), text);
+}
+
+void Metrics::RenderAgents(const Now& now, std::string* text) {
+  uint64_t size = 0, used = 0, buffers = 0;
+  for (const SessionPipeline::Live& session : now.sessions) {
+    size += session.ring_bytes;
+    used += session.ring_bytes_waiting;
+    buffers += session.cupti_buffers;
+  }
+  if (now.sessions.empty()) return;
+  Head("stepagent_ring_bytes", "gauge",
+       "Rings of the recorded threads, and the most of them in use at one look.", text);
+  Line("stepagent_ring_bytes", Label("state", "size"), static_cast<double>(size), text);
+  Line("stepagent_ring_bytes", Label("state", "used"), static_cast<double>(used), text);
+  Head("stepagent_cupti_buffers_in_use", "gauge", "The most buffers with CUPTI at one look.", text);
+  Line("stepagent_cupti_buffers_in_use", "", static_cast<double>(buffers), text);
 }
 
 std::string Metrics::Render(const Now& now) const {

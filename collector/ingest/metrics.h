@@ -30,6 +30,9 @@ class Metrics {
   void AddCycle(const model::Cycle& cycle, const CycleOutput& output, int64_t now_unix_ns);
   // Losses that an agent told of.
   void AddLosses(const LossCounts& losses);
+  // What could not be written: `spool` (a frame into raw.steps) or `trace` (a cycle's files). `error`
+  // ends in the system's text.
+  void AddSinkError(std::string_view sink, const std::string& error);
   // A cycle left to whoever reads its session.
   void AddDeferred();
   // How a cycle went for its agent.
@@ -66,6 +69,7 @@ class Metrics {
   void RenderVolume(std::string* text) const;
   void RenderTimes(std::string* text) const;
   void RenderNow(const Now& now, std::string* text) const;
+  static void RenderAgents(const Now& now, std::string* text);
   void RenderSteps(std::string* text) const;
   void RenderDevices(std::string* text) const;
   static void RenderHistogram(const std::string& name, const std::string& labels,
@@ -76,6 +80,7 @@ class Metrics {
   uint32_t cupti_version_ = 0, driver_version_ = 0;
   double last_trace_seconds_ = 0, callback_seconds_ = 0, arm_wait_seconds_ = 0;
   Counts records_, dropped_, bytes_, results_;
+  std::map<std::pair<std::string, std::string>, uint64_t> sink_errors_;  // by sink and code
   std::map<std::string, Histogram> write_durations_;  // by format
   Histogram flush_duration_;
   std::map<std::string, double> clock_offsets_;  // by rank, of the last cycle

@@ -117,6 +117,7 @@ void SessionPipeline::Append(const spool::RawFrame& frame) {
   }
   ++state_.lost_frames;
   had_write_error_ = true;
+  if (hooks_.on_append_error) hooks_.on_append_error(error);
   if (error == last_append_error_) return;  // said already
   last_append_error_ = error;
   if (state_.problems.size() < kMaxProblems) state_.problems.push_back(error);

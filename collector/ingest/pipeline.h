@@ -45,6 +45,8 @@ struct PipelineHooks {
   std::function<void(const LossCounts&)> on_losses;
   std::function<void(const v1::CycleReport&)> on_report;
   std::function<void(uint32_t cycle)> on_deferred;
+  // A frame that could not be kept in raw.steps, and why.
+  std::function<void(const std::string& error)> on_append_error;
   std::shared_ptr<MemoryBudget> memory;  // null: no bound
 };
 
@@ -90,6 +92,8 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
     uint64_t step = 0;       // the last one seen, by the process's count
     uint64_t raw_bytes = 0;  // in its raw file
     int32_t rank = -1;
+    // The agent's, as of its last batch.
+    uint64_t ring_bytes = 0, ring_bytes_waiting = 0, cupti_buffers = 0;
   };
   [[nodiscard]] Live live() const;
   // As the process itself counts: of its own pid namespace.
@@ -134,6 +138,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   std::atomic<bool> said_goodbye_{false};
   std::atomic<Live::State> live_state_{Live::State::kWait};
   std::atomic<uint64_t> live_step_{0};
+  std::atomic<uint64_t> live_ring_bytes_{0}, live_ring_waiting_{0}, live_cupti_buffers_{0};
   LossCounts losses_;  // told so far
   bool is_throttled_ = false, is_finished_ = false, knows_end_ = false;
   uint64_t raw_cut_bytes_ = 0;

@@ -15,6 +15,9 @@ void SessionPipeline::TellFigures(const v1::Batch& batch) {
                                             : Live::State::kWait;
   live_state_.store(state, std::memory_order_relaxed);
   live_step_.store(progress.step, std::memory_order_relaxed);
+  live_ring_bytes_.store(batch.gauges().ring_bytes(), std::memory_order_relaxed);
+  live_ring_waiting_.store(batch.gauges().ring_bytes_waiting(), std::memory_order_relaxed);
+  live_cupti_buffers_.store(batch.gauges().cupti_buffers(), std::memory_order_relaxed);
   if (batch.has_losses()) TellLosses(batch.losses());
   if (!hooks_.on_report) return;
   for (const v1::CycleReport& report : batch.cycle_reports()) hooks_.on_report(report);
@@ -29,6 +32,9 @@ SessionPipeline::Live SessionPipeline::live() const {
   Live live;
   live.state = live_state_.load(std::memory_order_relaxed);
   live.step = live_step_.load(std::memory_order_relaxed);
+  live.ring_bytes = live_ring_bytes_.load(std::memory_order_relaxed);
+  live.ring_bytes_waiting = live_ring_waiting_.load(std::memory_order_relaxed);
+  live.cupti_buffers = live_cupti_buffers_.load(std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   live.raw_bytes = state_.raw_bytes;
   live.rank = state_.session.rank;

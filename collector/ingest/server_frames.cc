@@ -279,6 +279,9 @@ PipelineHooks Server::Impl::HooksFor(const Session& session) {
       return WriteAndCount(cycle, place);
     };
     hooks.on_losses = [this](const LossCounts& losses) { metrics.AddLosses(losses); };
+    hooks.on_append_error = [this](const std::string& error) {
+      metrics.AddSinkError("spool", error);
+    };
     hooks.on_deferred = [this](uint32_t) { metrics.AddDeferred(); };
     hooks.on_report = [this](const v1::CycleReport& report) { metrics.AddReport(report); };
   }

@@ -11,10 +11,10 @@ from harness import AgentTest, app, eventually
 
 
 class Metrics(AgentTest):
-    def collect(self, metrics):
+    def collect(self, metrics, more=()):
         self.collector = os.path.join(self.scratch, 'collector.sock')
         process = self.start_app([harness.STEPCOLLECTOR, '--socket', self.collector, '--out', self.out,
-                                  '--metrics', metrics], harness.clean_environment())
+                                  '--metrics', metrics], dict(harness.clean_environment(), **dict(more)))
         eventually(lambda: os.path.exists(self.collector), 'the collector listens')
         return process
 
@@ -90,7 +90,7 @@ class Metrics(AgentTest):
     def test_an_open_cycle_is_seen(self):
         path = os.path.join(self.scratch, 'metrics.sock')
         self.collect(path)
-        process = self.start_app([app('train_loop'), '--steps', '100000'],
+        process = self.start_app([app('train_loop'), '--steps', '100000', '--sleep-us', '500'],
                                  self.environment(schedule='active=1000000', step='nvtx:train_step',
                                                   collector=self.collector))
         def seen():
@@ -98,6 +98,9 @@ class Metrics(AgentTest):
             return (got['stepagent_attached_processes'] == 1 and
                     got['stepagent_cycle_state{state="active"}'] == 1 and
                     got['stepagent_spool_bytes'] > 1000 and
+                    got['stepagent_cupti_buffers_in_use'] >= 1 and
+                    got['stepagent_ring_bytes{state="size"}'] >= got[
+                        'stepagent_ring_bytes{state="used"}'] > 0 and
                     got.get('stepagent_step_current{rank="0"}', 0) > 5)
         eventually(seen, 'the open cycle, its step and its raw file')
         self.stop_app(process)
@@ -113,6 +116,19 @@ class Metrics(AgentTest):
         self.assertGreater(dropped, 0)
         eventually(lambda: self.values(self.get(path)[1]).get(
             'stepagent_records_dropped_total{reason="limit"}') == dropped, 'the losses are counted')
+
+    def test_what_could_not_be_written_is_counted(self):
+        path = os.path.join(self.scratch, 'metrics.sock')
+        # As a disk that is full; a frame of a hello is less than that.
+        self.collect(path, dict(LD_PRELOAD=app('small_disk.so'), SMALL_DISK_BYTES='4000'))
+        self.run_app([app('train_loop'), '--steps', '40'],
+                     self.environment(schedule='active=30,repeat=1', step='nvtx:train_step',
+                                      exit_wait='5s', collector=self.collector))
+        def counted():
+            got = self.values(self.get(path)[1])
+            return (got.get('stepagent_sink_errors_total{sink="spool",code="ENOSPC"}', 0) > 0 and
+                    got.get('stepagent_sink_errors_total{sink="trace",code="ENOSPC"}', 0) > 0)
+        eventually(counted, 'both errors')
 
     def test_loopback_and_what_is_refused(self):
         with socket.socket() as free:

@@ -28,7 +28,7 @@ class BatchBuilderTest : public ::testing::Test {
     (void)HostClock::Calibrate(true);
   }
   v1::Batch Close(uint64_t sequence = 0, uint32_t cycle = 0) {
-    const std::string bytes = builder_.Finish(sequence, 12345, cycle, totals_);
+    const std::string bytes = builder_.Finish(sequence, 12345, cycle, totals_, gauges_);
     v1::Batch batch;
     EXPECT_TRUE(batch.ParseFromString(bytes));
     // The same bytes from the other encoder: field order, widths and defaults agree.
@@ -44,6 +44,7 @@ class BatchBuilderTest : public ::testing::Test {
                                  "1",
                          .rank = 3}};
   KindTotals totals_[kActivityKinds];
+  Gauges gauges_;
   size_t last_bytes_ = 0;
 };
 

@@ -17,6 +17,15 @@ TEST_F(BatchBuilderTest, IdentityIsInEachBatchAndValidText) {
   EXPECT_EQ(batch.host_ns(), 12345U);
 }
 
+TEST_F(BatchBuilderTest, GaugesAreToldWhereThereIsAnything) {
+  EXPECT_FALSE(Close().has_gauges());
+  gauges_ = {.ring_bytes = 393'216, .ring_bytes_waiting = 48, .cupti_buffers = 2};
+  const v1::Batch batch = Close();
+  EXPECT_EQ(batch.gauges().ring_bytes(), 393'216U);
+  EXPECT_EQ(batch.gauges().ring_bytes_waiting(), 48U);
+  EXPECT_EQ(batch.gauges().cupti_buffers(), 2U);
+}
+
 TEST_F(BatchBuilderTest, CallsComeBackExactly) {
   std::mt19937_64 random(1);
   std::vector<core::Record> given;

@@ -147,7 +147,7 @@ TEST(Redactor, BatchesHoldHashesAndApiNames) {
   builder.OnKernel(kernel);
   builder.AddNote(0, "code", "see /home/secret/x");
   const KindTotals totals[kActivityKinds] = {};
-  const std::string bytes = builder.Finish(0, 1, 0, totals);
+  const std::string bytes = builder.Finish(0, 1, 0, totals, {});
   EXPECT_EQ(bytes.find("secret"), std::string::npos);
   EXPECT_NE(bytes.find("cuLaunchKernel"), std::string::npos);
   EXPECT_NE(bytes.find(redactor.Range("secret range")), std::string::npos);

@@ -44,7 +44,7 @@ class StackRowsTest : public ::testing::Test {
   v1::Batch Close() {
     const KindTotals totals[kActivityKinds] = {};
     v1::Batch batch;
-    EXPECT_TRUE(batch.ParseFromString(builder_.Finish(0, 0, 0, totals)));
+    EXPECT_TRUE(batch.ParseFromString(builder_.Finish(0, 0, 0, totals, {})));
     return batch;
   }
 
