@@ -74,6 +74,20 @@ std::vector<std::string> ShownFiles(const SessionEntry& session) {
   return files;
 }
 
+// Written, though session.json could not be told: every format is in the manifest, which comes
+// last.
+bool IsWholeOnDisk(const SessionEntry& session, const std::filesystem::path& cycle) {
+  std::error_code error;
+  const json manifest = ReadJson((cycle / "manifest.json").string());
+  if (manifest.empty() || !std::filesystem::exists(cycle / "summary.json", error)) return false;
+  std::set<std::string> formats;
+  for (const json& file : Member(manifest, "files")) formats.insert(TextMember(file, "format"));
+  std::istringstream wanted(session.formats);
+  for (std::string format; std::getline(wanted, format, ',');)
+    if (!formats.contains(format)) return false;
+  return true;
+}
+
 // By what is on disk: where it was full, session.json may know less than there is.
 std::string CyclesText(const SessionEntry& session) {
   std::set<uint64_t> begun, whole;
@@ -86,13 +100,11 @@ std::string CyclesText(const SessionEntry& session) {
     const std::string name = item.path().filename().string();
     if (!name.starts_with("cycle-")) continue;
     const uint64_t index = std::strtoull(name.c_str() + 6, nullptr, 10);
-    const bool is_listed = !begun.insert(index).second;
-    const bool has_manifest = std::filesystem::exists(item.path() / "manifest.json", error);
+    begun.insert(index);
     const bool is_failed =
-        is_listed && std::any_of(session.cycles.begin(), session.cycles.end(), [&](const auto& c) {
-          return c.index == index && c.state == "failed";
-        });
-    if (has_manifest && !is_failed) whole.insert(index);
+        std::any_of(session.cycles.begin(), session.cycles.end(),
+                    [&](const auto& c) { return c.index == index && c.state == "failed"; });
+    if (!is_failed && IsWholeOnDisk(session, item.path())) whole.insert(index);
   }
   const std::string count = std::to_string(begun.size());
   if (whole.size() == begun.size()) return count + (begun.size() == 1 ? " cycle" : " cycles");

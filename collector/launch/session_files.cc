@@ -118,7 +118,10 @@ std::optional<SessionEntry> ReadSession(const std::string& folder) {
   session.pid = Number(about, "pid", 0);
   session.rank = Number(about, "rank", -1);
   session.world_size = Number(about, "world_size", -1);
-  session.ranks = TextMember(Member(document, "settings"), "ranks");
+  const json& settings = Member(document, "settings");
+  session.ranks = TextMember(settings, "ranks");
+  if (TextMember(settings, "activities") != "none")  // then there is no trace to be written
+    session.formats = TextMember(settings, "formats");
   session.state = TextMember(document, "state");
   for (const json& cycle : Member(document, "cycles"))
     if (cycle.is_object()) session.cycles.push_back(ReadCycle(cycle, session.run_folder));

@@ -26,7 +26,7 @@ struct SessionEntry {
   std::string folder, run_folder;  // absolute
   std::string id, exe, title, host, state;
   int64_t pid = 0, rank = -1, world_size = -1;
-  std::string ranks;  // --ranks, as it was in force
+  std::string ranks, formats;  // as they were in force
   std::vector<CycleEntry> cycles;
   // Closed, or with cycles all of which are written or deferred: there is nothing to wait for.
   [[nodiscard]] bool IsSettled() const;

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -312,6 +313,32 @@ class SmallDisk(CollectorTest):
         said = process.stdout.read() + process.stderr.read()
         self.assertIn(out, said)
         self.assertIn('No space left on device', said)
+
+    def test_run_counts_cycles_by_what_is_there(self):
+        """session.json cannot be rewritten on a full disk: the exit lines go by the files."""
+        disk = self.mount('size=320k')
+        out = os.path.join(disk, 'out')
+        script = 'for r in 0 1; do RANK=$r %s --steps 100 --sleep-us 1000 & done; wait' % app('train_loop')
+        result = self.run_app([harness.STEPAGENT, 'run', '-o', out, '--step', STEP, '--schedule',
+                               'warmup=1,active=20,repeat=4', '--formats', 'chrome,sqlite', '--', '/bin/sh',
+                               '-c', script], harness.launcher_environment())
+        self.assertIn('no space left on its file system', result.stderr)
+        rows = {int(rank): (int(whole or count), int(count)) for rank, whole, count in re.findall(
+            r'^stepagent:   rank (\d)  .*?  (?:(\d+) of )?(\d+) cycles?', result.stderr, re.MULTILINE)}
+        self.assertTrue(rows, result.stderr)
+        expected = {}
+        for session in harness.sessions(out):
+            rank = int(session.split('_rank')[1].split('_')[0])
+            cycles = glob.glob(os.path.join(session, 'cycle-*'))
+            whole = [c for c in cycles
+                     if os.path.exists(c + '/manifest.json') and os.path.exists(c + '/summary.json') and
+                     {'chrome', 'sqlite'} <= {f['format'] for f in harness.Cycle(c).manifest['files']}]
+            if os.path.exists(session + '/session.json'):
+                with open(session + '/session.json', encoding='utf-8') as source:
+                    begun = {'cycle-%04d' % cycle['index'] for cycle in json.load(source)['cycles']}
+                expected[rank] = (len(whole), len(begun | {os.path.basename(c) for c in cycles}))
+        self.assertEqual(rows, expected, result.stderr)
+        self.assertLess(min(whole for whole, _ in rows.values()), 4)
 
     def test_B100_a_read_only_disk(self):
         disk = self.mount('ro')

@@ -81,8 +81,15 @@ TEST_F(RunReportTest, SaysWhatWasDeferredAndWhatWasNotWritten) {
 // The disk was full: session.json could not be rewritten, folders and manifests tell more.
 TEST_F(RunReportTest, CountsCyclesByWhatIsThere) {
   AddSession(0, R"({"gpu":{"status":"collected"}})");
-  folder_.Write("r1/sessions/s0/cycle-0001/manifest.json", "{}");
+  outcome_.written.sessions[0].formats = "chrome,sqlite";
+  const std::string second = "r1/sessions/s0/cycle-0001/";
+  folder_.Write(second + "manifest.json", R"({"files":[{"format":"sqlite"},{"format":"chrome"}]})");
+  EXPECT_THAT(Lines()[1], HasSubstr("(pid 40)  1 of 2 cycles written"));  // its summary is missing
+  folder_.Write(second + "summary.json", "{}");
   EXPECT_THAT(Lines()[1], HasSubstr("(pid 40)  2 cycles"));
+  folder_.Write(second + "manifest.json", R"({"files":[{"format":"sqlite"}]})");
+  EXPECT_THAT(Lines()[1], HasSubstr("(pid 40)  1 of 2 cycles written"));
+  folder_.Write(second + "manifest.json", R"({"files":[{"format":"sqlite"},{"format":"chrome"}]})");
   folder_.Write("r1/sessions/s0/cycle-0002/steps.csv", "");
   EXPECT_THAT(Lines()[1], HasSubstr("(pid 40)  2 of 3 cycles written"));
 }
