@@ -11,6 +11,11 @@ namespace {
 using model::CallClass;
 using writers::ProfilerStepNumber;
 
+bool IsDeviceCategory(std::string_view cat) {
+  return cat == "kernel" || cat == "gpu_memcpy" || cat == "gpu_memset" || cat == "gpu_graph";
+}
+bool IsCallCategory(std::string_view cat) { return cat == "cuda_runtime" || cat == "cuda_driver"; }
+
 CallClass ClassOf(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (has("GraphLaunch")) return CallClass::kGraphLaunch;
@@ -60,19 +65,25 @@ model::StringId KinetoCycle::Text(std::string_view text) {
   return it->second;
 }
 
-uint32_t KinetoCycle::Thread(int64_t tid) {
-  const auto [it, is_new] = threads_.try_emplace(tid, static_cast<uint32_t>(cycle_.threads.size()));
-  if (is_new) cycle_.threads.push_back({static_cast<uint32_t>(tid), ""});
+uint32_t KinetoCycle::Thread(const KinetoEvent& event) {
+  const auto [it, is_new] = threads_.try_emplace({event.pid, event.tid},
+                                                 static_cast<uint32_t>(cycle_.threads.size()));
+  if (is_new) {
+    cycle_.threads.push_back({static_cast<uint32_t>(event.tid), ""});
+    pid_of_thread_.push_back(event.pid);
+  }
+  ++pids_[event.pid];
   return it->second;
 }
 
 uint32_t KinetoCycle::Lane(const KinetoEvent& event) {
-  const auto [it, is_new] = lanes_.try_emplace({event.device, event.context, event.stream},
+  const auto [it, is_new] = lanes_.try_emplace({*event.device, event.context, *event.stream},
                                                static_cast<uint32_t>(cycle_.lanes.size()));
   if (is_new) {
-    const auto stream = static_cast<uint64_t>(event.stream);
-    cycle_.lanes.push_back({static_cast<int32_t>(event.device),
-                            static_cast<uint32_t>(event.context), stream,
+    const auto stream = static_cast<uint64_t>(*event.stream);
+    cycle_.lanes.push_back({static_cast<int32_t>(*event.device),
+                            static_cast<uint32_t>(event.context.value_or(0)),
+                            event.context.has_value(), stream,
                             static_cast<uint32_t>(stream & 0x7fffffff), 0, 0});
   }
   return it->second;
@@ -86,9 +97,13 @@ uint32_t KinetoCycle::Shape(const KinetoEvent& event) {
   if (is_new) {
     model::Shape shape;
     shape.name = shape.demangled = name;
-    shape.grid = event.grid, shape.block = event.block;
-    shape.registers_per_thread = static_cast<uint32_t>(event.registers);
-    shape.dynamic_shared_bytes = static_cast<uint32_t>(event.shared_bytes);
+    shape.has_grid = event.grid.has_value(), shape.has_block = event.block.has_value();
+    shape.has_registers = event.registers.has_value();
+    shape.has_shared = event.shared_bytes.has_value();
+    shape.grid = event.grid.value_or(KinetoEvent::Triple{});
+    shape.block = event.block.value_or(KinetoEvent::Triple{});
+    shape.registers_per_thread = static_cast<uint32_t>(event.registers.value_or(0));
+    shape.dynamic_shared_bytes = static_cast<uint32_t>(event.shared_bytes.value_or(0));
     cycle_.shapes.push_back(shape);
   }
   return it->second;
@@ -97,21 +112,18 @@ uint32_t KinetoCycle::Shape(const KinetoEvent& event) {
 void KinetoCycle::AddCall(const KinetoEvent& event, bool is_driver) {
   model::Call call;
   call.begin_ns = event.ts_ns, call.end_ns = event.ts_ns + event.dur_ns;
-  call.name = Text(event.name), call.cbid = static_cast<uint32_t>(event.cbid);
-  call.correlation = call.flow_id =
-      event.correlation < 0 ? 0 : static_cast<uint32_t>(event.correlation);
-  call.thread = Thread(event.tid), call.cls = ClassOf(event.name), call.domain = is_driver ? 1 : 2;
+  call.name = Text(event.name), call.cbid = static_cast<uint32_t>(event.cbid.value_or(0));
+  call.correlation = call.flow_id = static_cast<uint32_t>(event.correlation.value_or(0));
+  call.thread = Thread(event), call.cls = ClassOf(event.name), call.domain = is_driver ? 1 : 2;
   cycle_.calls.push_back(call);
-  ++pids_[event.pid];
 }
 
 void KinetoCycle::AddAnnotation(const KinetoEvent& event) {
-  ++pids_[event.pid];
   if (const auto number = ProfilerStepNumber(event.name)) {
     model::Step step;
     step.index = step.process_index = *number;
     step.begin_ns = event.ts_ns, step.end_ns = event.ts_ns + event.dur_ns;
-    step.thread = Thread(event.tid);
+    step.thread = Thread(event);
     step.contains_tracer_start = event.contains_tracer_start;
     step.complete = event.is_complete;
     cycle_.steps.push_back(step);
@@ -120,38 +132,40 @@ void KinetoCycle::AddAnnotation(const KinetoEvent& event) {
   model::Range range;
   range.begin_ns = event.ts_ns, range.end_ns = event.ts_ns + event.dur_ns;
   range.name = Text(event.name);
-  range.thread = range.end_thread = Thread(event.tid);
+  range.thread = range.end_thread = Thread(event);
   cycle_.ranges.push_back(range);
 }
 
 bool KinetoCycle::FillDevice(const KinetoEvent& event, model::DeviceItem* item) {
-  if (event.stream < 0 || event.device < 0) return false;
+  if (!event.stream || !event.device) return false;
   item->begin_ns = event.ts_ns, item->end_ns = event.ts_ns + event.dur_ns;
-  item->correlation = event.correlation < 0 ? 0 : static_cast<uint32_t>(event.correlation);
+  item->correlation = static_cast<uint32_t>(event.correlation.value_or(0));
   item->lane = Lane(event);
-  item->graph_id = static_cast<uint32_t>(event.graph_id);
-  item->graph_node_id = static_cast<uint64_t>(event.graph_node_id);
+  item->graph_id = static_cast<uint32_t>(event.graph_id.value_or(0));
+  item->graph_node_id = static_cast<uint64_t>(event.graph_node_id.value_or(0));
   return true;
 }
 
 void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
   model::DeviceItem item;
   if (!FillDevice(event, &item)) {
-    ++unusable_rows_;
+    unusable_rows_ += event.has_refused ? 0 : 1;
   } else if (cat == "kernel") {
     cycle_.kernels.push_back({item, Shape(event)});
   } else if (cat == "gpu_graph") {
     cycle_.graph_launches.push_back({item});
   } else if (cat == "gpu_memcpy") {
     model::Copy copy{item};
-    copy.bytes = static_cast<uint64_t>(event.bytes);
-    copy.source_device = static_cast<int32_t>(event.from_device);
-    copy.target_device = static_cast<int32_t>(event.to_device);
+    copy.bytes = static_cast<uint64_t>(event.bytes.value_or(0));
+    copy.has_bytes = event.bytes.has_value();
+    copy.source_device = static_cast<int32_t>(event.from_device.value_or(-1));
+    copy.target_device = static_cast<int32_t>(event.to_device.value_or(-1));
     ParseCopyName(event.name, &copy);
     cycle_.copies.push_back(copy);
   } else {
     model::Set set{item};
-    set.bytes = static_cast<uint64_t>(event.bytes);
+    set.bytes = static_cast<uint64_t>(event.bytes.value_or(0));
+    set.has_bytes = event.bytes.has_value();
     const size_t open = event.name.find('('), close = event.name.find(')');
     if (open != std::string::npos && close > open) {
       set.memory_kind = NumberOf(std::string_view(event.name).substr(open + 1, close - open - 1), 8,
@@ -161,14 +175,15 @@ void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
   }
 }
 
+bool KinetoCycle::Reads(std::string_view cat) {
+  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == "user_annotation";
+}
+
 void KinetoCycle::Add(const KinetoEvent& event) {
   const std::string& cat = event.cat;
-  const bool is_device =
-      cat == "kernel" || cat == "gpu_memcpy" || cat == "gpu_memset" || cat == "gpu_graph";
-  const bool is_call = cat == "cuda_runtime" || cat == "cuda_driver";
-  if (!is_device && !is_call && cat != "user_annotation") return;
+  if (!Reads(cat)) return;
   if (event.ph == "i" && cat == "user_annotation" && event.has_ts) {
-    cycle_.marks.push_back({event.ts_ns, Text(event.name), 0, 0, 0, Thread(event.tid), -1});
+    cycle_.marks.push_back({event.ts_ns, Text(event.name), 0, 0, 0, Thread(event), -1});
     return;
   }
   if (event.ph != "X") return;
@@ -177,9 +192,9 @@ void KinetoCycle::Add(const KinetoEvent& event) {
   if (!event.has_ts || !event.has_dur || event.ts_ns > kLastNs || event.ts_ns < -kLastNs ||
       event.dur_ns < 0 || event.dur_ns > kLongestNs) {
     ++unusable_rows_;
-  } else if (is_device) {
+  } else if (IsDeviceCategory(cat)) {
     AddDevice(event, cat);
-  } else if (is_call) {
+  } else if (IsCallCategory(cat)) {
     AddCall(event, cat == "cuda_driver");
   } else {
     AddAnnotation(event);
@@ -215,6 +230,11 @@ void KinetoCycle::JoinItems(std::vector<T>& items) {
   for (T& item : items) {
     const auto it = call_of_correlation_.find(item.correlation);
     if (it == call_of_correlation_.end()) continue;
+    if (it->second == kAmbiguous) {
+      if (ambiguous_rows_++ == 0) first_ambiguous_ = item.correlation;
+      item.correlation = 0;  // in a converted file it would be joined after all
+      continue;
+    }
     model::Call& call = cycle_.calls[static_cast<size_t>(it->second)];
     ++call.device_items;
     item.call = it->second, item.flow_id = call.flow_id, item.step = call.step;
@@ -222,12 +242,9 @@ void KinetoCycle::JoinItems(std::vector<T>& items) {
 }
 
 void KinetoCycle::AttributeSteps() {
-  for (size_t i = 0; i < cycle_.calls.size(); ++i) {
-    model::Call& call = cycle_.calls[i];
+  IndexCalls();
+  for (model::Call& call : cycle_.calls) {
     call.step = StepAt(call.begin_ns);
-    if (call.correlation != 0) {
-      call_of_correlation_.try_emplace(call.correlation, static_cast<int32_t>(i));
-    }
     if (call.cls != CallClass::kLaunch && call.cls != CallClass::kGraphLaunch) continue;
     if (call.step >= 0) {
       ++cycle_.steps[static_cast<size_t>(call.step)].launches;
@@ -287,9 +304,13 @@ void KinetoCycle::SetKinds() {
 }
 
 model::Cycle KinetoCycle::Finish(const std::string& file_name) {
+  cycle_.is_from_trace = true;
+  std::erase_if(cycle_.devices, [](const model::DeviceInfo& d) { return d.ordinal < 0; });
   SortAll();
+  KeepOneProcess();
   DropNestedCalls();
   AttributeSteps();
+  NoteAmbiguous();
   SetWindow();
   SetKinds();
   cycle_.complete = true, cycle_.ended = "schedule";

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -17,31 +18,40 @@
 
 namespace stepagent::analysis {
 
+// What the row does not tell, or tells impossibly, is nullopt.
 struct KinetoEvent {
-  std::string ph, cat, name, scope;
+  using Triple = std::array<uint32_t, 3>;
+  std::string ph, cat, name;
   int64_t ts_ns = 0, dur_ns = 0;
   bool has_ts = false, has_dur = false;
   int64_t pid = 0, tid = 0;
-  int64_t correlation = -1, stream = -1, device = -1, context = 0, cbid = 0, bytes = 0;
-  int64_t from_device = -1, to_device = -1, graph_id = 0, graph_node_id = 0;
-  int64_t registers = 0, shared_bytes = 0, sync_stream = -1;
-  std::array<uint32_t, 3> grid{}, block{};
+  std::optional<int64_t> correlation, stream, device, context, cbid, bytes, from_device, to_device,
+      graph_id, graph_node_id, registers, shared_bytes;
+  std::optional<Triple> grid, block;
   bool contains_tracer_start = false, is_complete = true;
+  bool has_refused = false;  // a value of its own, which is told elsewhere
 };
 
 class KinetoCycle {
  public:
+  // Whether rows of that category are used at all.
+  [[nodiscard]] static bool Reads(std::string_view cat);
   void Add(const KinetoEvent& event);
   // Sorts, joins, counts. `file_name` stands for the program, which the file does not name.
   [[nodiscard]] model::Cycle Finish(const std::string& file_name);
   model::Cycle& cycle() { return cycle_; }
   [[nodiscard]] uint64_t unusable_rows() const { return unusable_rows_; }
+  // What was found that is no fault of a single row, one sentence each: after Finish.
+  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  using ShapeKey = std::tuple<model::StringId, std::array<uint32_t, 3>, std::array<uint32_t, 3>,
-                              int64_t, int64_t>;
+  // In call_of_correlation_: several calls have that number, nobody can say whose work it is.
+  static constexpr int32_t kAmbiguous = -2;
+  using ShapeKey =
+      std::tuple<model::StringId, std::optional<KinetoEvent::Triple>,
+                 std::optional<KinetoEvent::Triple>, std::optional<int64_t>, std::optional<int64_t>>;
   model::StringId Text(std::string_view text);
-  uint32_t Thread(int64_t tid);
+  uint32_t Thread(const KinetoEvent& event);
   uint32_t Lane(const KinetoEvent& event);
   uint32_t Shape(const KinetoEvent& event);
   void AddCall(const KinetoEvent& event, bool is_driver);
@@ -49,7 +59,11 @@ class KinetoCycle {
   bool FillDevice(const KinetoEvent& event, model::DeviceItem* item);
   void AddDevice(const KinetoEvent& event, std::string_view cat);
   void SortAll();
+  void KeepOneProcess();
+  void DropWorkOfOthers(const std::vector<model::Call>& others);
   void DropNestedCalls();
+  void IndexCalls();
+  [[nodiscard]] bool IsSameCall(const model::Call& a, const model::Call& b) const;
   template <typename T>
   void JoinItems(std::vector<T>& items);
   [[nodiscard]] int32_t StepAt(model::TimeNs at) const;
@@ -57,15 +71,20 @@ class KinetoCycle {
   void SetWindow();
   [[nodiscard]] bool HasDevice() const;
   void SetKinds();
+  void NoteAmbiguous();
 
   model::Cycle cycle_;
   uint64_t unusable_rows_ = 0;
   std::map<int64_t, uint64_t> pids_;  // of host rows, with their number
   std::unordered_map<std::string, model::StringId> strings_;
-  std::map<int64_t, uint32_t> threads_;
-  std::map<std::tuple<int64_t, int64_t, int64_t>, uint32_t> lanes_;
+  std::map<std::pair<int64_t, int64_t>, uint32_t> threads_;  // by pid and tid
+  std::vector<int64_t> pid_of_thread_;
+  std::map<std::tuple<int64_t, std::optional<int64_t>, int64_t>, uint32_t> lanes_;
   std::map<ShapeKey, uint32_t> shapes_;
-  std::unordered_map<uint32_t, int32_t> call_of_correlation_;
+  std::unordered_map<uint32_t, int32_t> call_of_correlation_;  // kAmbiguous: of several
+  uint64_t ambiguous_rows_ = 0;
+  uint32_t first_ambiguous_ = 0;
+  std::vector<std::string> problems_;
 };
 
 }  // namespace stepagent::analysis

@@ -1,46 +1,20 @@
 #include "collector/analysis/kineto_reader.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <istream>
 #include <limits>
-#include <memory>
-#include <streambuf>
 
 #include "collector/analysis/kineto_cycle.h"
+#include "collector/analysis/kineto_values.h"
+#include "collector/analysis/text_format.h"
+#include "collector/analysis/trace_input.h"
 #include "nlohmann/json.hpp"
 
 namespace stepagent::analysis {
 namespace {
-
-// zlib's own reader takes plain files and gzip, also of several members.
-class GzipInput final : public std::streambuf {
- public:
-  explicit GzipInput(const std::string& path) : file_(gzopen(path.c_str(), "rbe"), gzclose) {
-    if (file_) gzbuffer(file_.get(), kBytes);
-  }
-  [[nodiscard]] bool is_open() const { return file_ != nullptr; }
-  [[nodiscard]] bool is_damaged() const { return is_damaged_; }
-
- protected:
-  int_type underflow() override {
-    const int got = gzread(file_.get(), buffer_.get(), kBytes);
-    is_damaged_ |= got < 0;
-    if (got <= 0) return traits_type::eof();
-    setg(buffer_.get(), buffer_.get(), buffer_.get() + got);
-    return traits_type::to_int_type(*gptr());
-  }
-
- private:
-  static constexpr unsigned kBytes = 1U << 18;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-  std::unique_ptr<char[]> buffer_ = std::make_unique<char[]>(kBytes);
-  bool is_damaged_ = false;
-};
 
 // A foreign file may hold any number: what no clock can mean is cut to this, and refused as a time.
 constexpr int64_t kMostMicros = std::numeric_limits<int64_t>::max() / 1000 - 1;
@@ -78,7 +52,9 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return true; }
   bool number_integer(number_integer_t v) override { return Number(v, ToNs(v)); }
   bool number_unsigned(number_unsigned_t v) override {
-    return Number(static_cast<int64_t>(v), ToNs(static_cast<int64_t>(v)));
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    const auto value = static_cast<int64_t>(std::min<uint64_t>(v, kMost));
+    return Number(value, ToNs(value));
   }
   bool number_float(number_float_t v, const string_t& text) override {
     return Number(Bounded(v), MicrosToNs(text));
@@ -99,12 +75,20 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   [[nodiscard]] bool saw_events() const { return saw_events_; }
   [[nodiscard]] bool has_rows() const { return has_rows_; }
   [[nodiscard]] const std::string& error() const { return error_; }
+  [[nodiscard]] std::vector<std::string> RefusedLines() const { return refused_.Lines(); }
+  // A rank beyond the world's size, whichever of the two came first.
+  void CheckRank();
 
  private:
   bool Number(int64_t value, int64_t as_ns);
   void EventNumber(int64_t value, int64_t as_ns);
+  void TakeTriple();
   void ArgNumber(int64_t value);
   void HeaderNumber(int64_t value);
+  void DeviceNumber(int64_t value);
+  // Whether the header's number is one that can be; said otherwise.
+  bool Believes(int64_t value, int64_t least, int64_t most);
+  void TellRefused();
   [[nodiscard]] bool InEvent() const { return in_events_ && depth_ > events_depth_; }
 
   KinetoCycle rows_;
@@ -112,7 +96,16 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   std::string top_key_, key_, arg_key_;
   std::string error_;
   int depth_ = 0, events_depth_ = 0;
-  size_t triple_ = 0;
+  struct Refusal {
+    std::string key;
+    int64_t value;
+    std::string allowed;
+    bool is_place;
+  };
+  std::vector<Refusal> event_refusals_;  // of the event being read
+  RefusedValues refused_;
+  uint64_t event_number_ = 0;
+  std::vector<int64_t> triple_;
   bool in_events_ = false, saw_events_ = false, has_rows_ = false;
 };
 
@@ -123,11 +116,8 @@ bool Handler::Number(int64_t value, int64_t as_ns) {
     EventNumber(value, as_ns);
   } else if (depth_ == events_depth_ + 2) {
     ArgNumber(value);
-  } else if (depth_ == events_depth_ + 3 && triple_ < 3) {
-    if (arg_key_ == "grid")
-      event_.grid[triple_++] = static_cast<uint32_t>(value);
-    else if (arg_key_ == "block")
-      event_.block[triple_++] = static_cast<uint32_t>(value);
+  } else if (depth_ == events_depth_ + 3 && triple_.size() < 4) {
+    triple_.push_back(value);
   }
   return true;
 }
@@ -145,25 +135,42 @@ void Handler::EventNumber(int64_t value, int64_t as_ns) {
 }
 
 void Handler::ArgNumber(int64_t value) {
-  struct Arg {
-    std::string_view key;
-    int64_t KinetoEvent::*field;
-  };
-  static constexpr Arg kArgs[] = {{"correlation", &KinetoEvent::correlation},
-                                  {"stream", &KinetoEvent::stream},
-                                  {"device", &KinetoEvent::device},
-                                  {"context", &KinetoEvent::context},
-                                  {"cbid", &KinetoEvent::cbid},
-                                  {"bytes", &KinetoEvent::bytes},
-                                  {"fromDevice", &KinetoEvent::from_device},
-                                  {"toDevice", &KinetoEvent::to_device},
-                                  {"inDevice", &KinetoEvent::device},
-                                  {"graph id", &KinetoEvent::graph_id},
-                                  {"graph node id", &KinetoEvent::graph_node_id},
-                                  {"registers per thread", &KinetoEvent::registers},
-                                  {"shared memory", &KinetoEvent::shared_bytes}};
-  for (const Arg& arg : kArgs) {
-    if (arg.key == arg_key_) event_.*arg.field = value;
+  const KinetoArg* const arg = FindKinetoArg(arg_key_);
+  if (arg == nullptr) return;
+  if (value >= arg->least && value <= arg->most) {
+    event_.*(arg->field) = value;
+  } else {
+    event_refusals_.push_back(
+        {arg_key_, value, AllowedText(arg->least, arg->most), arg->is_place});
+  }
+}
+
+// A grid or a block is whole or absent.
+void Handler::TakeTriple() {
+  if (arg_key_ != "grid" && arg_key_ != "block") return;
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  for (const int64_t value : triple_) {
+    if (value >= 0 && value <= kMost) continue;
+    event_refusals_.push_back({arg_key_, value, AllowedText(0, kMost), false});
+    return;
+  }
+  if (triple_.size() != 3) return;
+  KinetoEvent::Triple triple;
+  for (size_t i = 0; i < 3; ++i) triple[i] = static_cast<uint32_t>(triple_[i]);
+  (arg_key_ == "grid" ? event_.grid : event_.block) = triple;
+}
+
+// Rows that are not used may hold what they like.
+void Handler::TellRefused() {
+  if (event_refusals_.empty() || !KinetoCycle::Reads(event_.cat)) return;
+  const bool needs_place = event_.cat.starts_with("gpu_") || event_.cat == "kernel";
+  const std::string where =
+      "row " + std::to_string(event_number_) + " (" + Fit(event_.name, 60) + ")";
+  for (const Refusal& r : event_refusals_) {
+    const bool goes = r.is_place && needs_place;
+    event_.has_refused = event_.has_refused || goes;
+    refused_.Add(r.key, r.value, r.allowed, where,
+                 goes ? "the row is left out" : "the value is left out");
   }
 }
 
@@ -175,22 +182,55 @@ bool Handler::boolean(bool value) {
   return true;
 }
 
+bool Handler::Believes(int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return true;
+  const std::string key = depth_ == 1 ? top_key_ : key_;
+  refused_.Add(key, value, AllowedText(least, most), depth_ == 1 ? "the file" : top_key_,
+               "the value is left out");
+  return false;
+}
+
 void Handler::HeaderNumber(int64_t value) {
+  constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max(), kLastNs = int64_t{1} << 62;
   model::Cycle& cycle = rows_.cycle();
-  if (depth_ == 1 && top_key_ == "baseTimeNanoseconds") cycle.session.base_unix_ns = value;
-  if (depth_ == 1 && top_key_ == "cupti_version") {
+  if (depth_ == 1 && top_key_ == "baseTimeNanoseconds" && Believes(value, 0, kLastNs)) {
+    cycle.session.base_unix_ns = value;
+  }
+  if (depth_ == 1 && top_key_ == "cupti_version" && Believes(value, 0, kMost32)) {
     cycle.gpu.cupti_version = static_cast<uint32_t>(value);
   }
   if (depth_ == 2 && top_key_ == "distributedInfo") {
-    if (key_ == "rank") cycle.session.rank = static_cast<int32_t>(value);
-    if (key_ == "world_size") cycle.session.world_size = static_cast<int32_t>(value);
+    if (key_ == "rank" && Believes(value, 0, kMost32)) {
+      cycle.session.rank = static_cast<int32_t>(value);
+    }
+    if (key_ == "world_size" && Believes(value, 1, kMost32)) {
+      cycle.session.world_size = static_cast<int32_t>(value);
+    }
   }
-  if (depth_ == 3 && top_key_ == "deviceProperties" && !cycle.devices.empty()) {
-    model::DeviceInfo& device = cycle.devices.back();
-    if (key_ == "id") device.ordinal = static_cast<int32_t>(value);
-    if (key_ == "numSms") device.multiprocessors = static_cast<uint32_t>(value);
-    if (key_ == "totalGlobalMem") device.memory_bytes = static_cast<uint64_t>(value);
+  if (depth_ == 3 && top_key_ == "deviceProperties" && !cycle.devices.empty()) DeviceNumber(value);
+}
+
+void Handler::DeviceNumber(int64_t value) {
+  constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
+  model::DeviceInfo& device = rows_.cycle().devices.back();
+  if (key_ == "id") {
+    const bool is_one = Believes(value, 0, kMostDevice);
+    device.ordinal = is_one ? static_cast<int32_t>(value) : -1;
   }
+  if (key_ == "numSms" && Believes(value, 0, kMost32)) {
+    device.multiprocessors = static_cast<uint32_t>(value);
+  }
+  if (key_ == "totalGlobalMem" && Believes(value, 0, std::numeric_limits<int64_t>::max() - 1)) {
+    device.memory_bytes = static_cast<uint64_t>(value);
+  }
+}
+
+void Handler::CheckRank() {
+  model::SessionInfo& session = rows_.cycle().session;
+  if (session.world_size < 1 || session.rank < session.world_size) return;
+  refused_.Add("rank", session.rank, AllowedText(0, session.world_size - 1), "distributedInfo",
+               "the value is left out");
+  session.rank = -1;
 }
 
 bool Handler::string(string_t& v) {
@@ -223,6 +263,8 @@ bool Handler::start_object(size_t) {
   ++depth_;
   if (in_events_ && depth_ == events_depth_ + 1) {
     event_ = KinetoEvent();
+    event_refusals_.clear();
+    ++event_number_;
     has_rows_ = true;
   }
   if (!in_events_ && depth_ == 3 && top_key_ == "deviceProperties") {
@@ -232,14 +274,17 @@ bool Handler::start_object(size_t) {
 }
 
 bool Handler::end_object() {
-  if (in_events_ && depth_ == events_depth_ + 1) rows_.Add(event_);
+  if (in_events_ && depth_ == events_depth_ + 1) {
+    TellRefused();
+    rows_.Add(event_);
+  }
   --depth_;
   return true;
 }
 
 bool Handler::start_array(size_t) {
   ++depth_;
-  triple_ = 0;
+  triple_.clear();
   // The object form's traceEvents, or the bare array of older writers.
   if (!in_events_ && (depth_ == 1 || (depth_ == 2 && top_key_ == "traceEvents"))) {
     in_events_ = saw_events_ = true;
@@ -249,6 +294,7 @@ bool Handler::start_array(size_t) {
 }
 
 bool Handler::end_array() {
+  if (InEvent() && depth_ == events_depth_ + 3) TakeTriple();
   if (in_events_ && depth_ == events_depth_) in_events_ = false;
   --depth_;
   return true;
@@ -259,11 +305,29 @@ std::string BaseName(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+// What is odd in the file, as lines for the caller.
+void AddProblems(const std::string& path, const TraceInput& input, const Handler& handler,
+                 bool is_whole, KinetoReadResult* result) {
+  const auto add = [&](const std::string& text) { result->problems.push_back(path + ": " + text); };
+  if (!input.gzip_problem().empty()) add(input.gzip_problem());
+  if (!is_whole) add("not whole: " + handler.error());
+  for (const std::string& line : handler.RefusedLines()) add(line);
+}
+
+// What was mended is no reason to distrust the rest, but it is no longer what the file held.
+void NoteRepairs(uint64_t repairs, model::Cycle* cycle) {
+  if (repairs == 0) return;
+  cycle->notes.push_back({"repaired_text",
+                          std::to_string(repairs) +
+                              (repairs == 1 ? " place in the file was" : " places in the file were") +
+                              " no valid text: shown as U+FFFD, or as a backslash"});
+}
+
 }  // namespace
 
 KinetoReadResult ReadKinetoFile(const std::string& path) {
   KinetoReadResult result;
-  GzipInput input(path);
+  TraceInput input(path);
   if (!input.is_open()) {
     result.error = path + ": open: " + std::strerror(errno);
     return result;
@@ -272,21 +336,25 @@ KinetoReadResult ReadKinetoFile(const std::string& path) {
   std::istream stream(&input);
   const bool whole = nlohmann::json::sax_parse(stream, &handler);
   if (!handler.saw_events()) {
-    result.error =
-        path + ": no traceEvents" + (handler.error().empty() ? "" : " (" + handler.error() + ")");
+    const std::string why = input.gzip_problem().empty() ? handler.error() : input.gzip_problem();
+    result.error = path + ": no traceEvents" + (why.empty() ? "" : " (" + why + ")");
     return result;
   }
   if (whole && !handler.has_rows()) {
     result.error = path + ": holds no trace: its list of events is empty";
     return result;
   }
-  if (input.is_damaged()) result.problems.push_back(path + ": the gzip stream is damaged");
-  if (!whole) result.problems.push_back(path + ": not whole: " + handler.error());
+  handler.CheckRank();
+  AddProblems(path, input, handler, whole, &result);
   if (const uint64_t rows = handler.rows().unusable_rows(); rows > 0) {
     result.problems.push_back(path + ": " + std::to_string(rows) +
                               " rows lack a time, a duration, a device or a stream");
   }
+  NoteRepairs(input.repairs(), &handler.rows().cycle());
   result.cycle = handler.rows().Finish(BaseName(path));
+  for (const std::string& text : handler.rows().problems()) {
+    result.problems.push_back(path + ": " + text);
+  }
   if (!whole) result.cycle.complete = false, result.cycle.ended = "error";
   result.ok = true;
   return result;

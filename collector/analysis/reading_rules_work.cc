@@ -15,12 +15,14 @@ std::optional<Reading> PageableCopies(const ReadingContext& c) {
   constexpr uint8_t kPageable = 1;
   RunningUnion device;
   uint64_t bytes = 0, count = 0;
+  bool has_bytes = true;  // of every one
   int64_t call_ns = 0;
   const model::Copy* longest = nullptr;
   for (const model::Copy& copy : c.cycle.copies) {
     if (!copy.placed || (copy.source_kind != kPageable && copy.target_kind != kPageable)) continue;
     device.Add(copy.begin_ns, copy.end_ns);
     bytes += copy.bytes, ++count;
+    has_bytes = has_bytes && copy.has_bytes;
     if (longest == nullptr || copy.bytes > longest->bytes) longest = &copy;
     if (copy.call < 0 || static_cast<size_t>(copy.call) >= c.cycle.calls.size()) continue;
     const model::Call& call = c.cycle.calls[static_cast<size_t>(copy.call)];
@@ -32,13 +34,16 @@ std::optional<Reading> PageableCopies(const ReadingContext& c) {
   r.observation = fmt::format(
       "{} copies from or to pageable host memory; they, or their calls, take {} of the window.",
       Count(count), Percent(share));
+  const std::string rate =
+      device.total_ns() == 0 || !has_bytes
+          ? ""
+          : fmt::format(" ({:.2f} GB/s)", double(bytes) / double(device.total_ns()));
   r.evidence = {
-      {"text", fmt::format("{} in {} on the device ({:.2f} GB/s), {} in their calls on the host",
-                           Bytes(bytes), Duration(device.total_ns()),
-                           device.total_ns() == 0 ? 0.0 : double(bytes) / double(device.total_ns()),
-                           Duration(call_ns))},
+      {"text", fmt::format("{} in {} on the device{}, {} in their calls on the host",
+                           has_bytes ? Bytes(bytes) : "sizes that are not in the file",
+                           Duration(device.total_ns()), rate, Duration(call_ns))},
       {"count", count},
-      {"bytes", bytes},
+      {"bytes", has_bytes ? Json(bytes) : Json(nullptr)},
       {"device_ns", device.total_ns()},
       {"call_ns", call_ns},
       {"where",
@@ -123,12 +128,11 @@ std::optional<Reading> SameCopyEachStep(const ReadingContext& c) {
   const std::string range = RangeOf(c, longest);
   Reading r{share, "same_copy_each_step", {}, {}, {}, {}};
   r.observation = fmt::format(
-      "Each step copies {} to the device with nothing computed meanwhile, for {} of the window; "
-      "the "
-      "size is the same in every step.",
+      "Each step makes copies of the same size, {}, to the device with nothing computed meanwhile, "
+      "for {} of the window.",
       Bytes(longest.bytes), Percent(share));
   r.evidence = {
-      {"text", fmt::format("{} copies of {} bytes from {} memory in {} steps{}; {} on the "
+      {"text", fmt::format("{} copies of the same size, {} bytes, from {} memory in {} steps{}; {} on the "
                            "device, {} of it beside no kernel",
                            Count(most->count), Count(longest.bytes),
                            writers::MemoryKindName(longest.source_kind), whole.size(),

@@ -75,7 +75,9 @@ bool Collected(const model::Cycle& cycle, Activity activity) {
 
 std::string WhyAbsent(const model::Cycle& cycle, Activity activity) {
   const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(activity)];
-  if (!kind.requested) return "not asked for (--activities)";
+  if (!kind.requested) {
+    return cycle.is_from_trace ? "not in this file" : "not asked for (--activities)";
+  }
   if (cycle.HostOnly() || (IsDeviceWork(activity) && NothingArrived(cycle))) {
     return cycle.gpu.reason.empty() ? std::string("host only") : ValidUtf8(cycle.gpu.reason);
   }
@@ -152,6 +154,7 @@ Json CopyTable(const model::Cycle& cycle) {
   struct Entry {
     Total total;
     uint64_t bytes = 0;
+    bool has_bytes = true;  // of every one
     PerStep per_step;
   };
   const std::vector<size_t> whole = WholeSteps(cycle);
@@ -161,6 +164,7 @@ Json CopyTable(const model::Cycle& cycle) {
     Entry& entry = entries[{copy.copy_kind, copy.source_kind, copy.target_kind}];
     entry.total.Add(Length(copy.begin_ns, copy.end_ns));
     entry.bytes += copy.bytes;
+    entry.has_bytes = entry.has_bytes && copy.has_bytes;
     entry.per_step.Add(copy.step, Length(copy.begin_ns, copy.end_ns));
   }
   std::vector<Json> rows;
@@ -169,7 +173,7 @@ Json CopyTable(const model::Cycle& cycle) {
                     {"source", writers::MemoryKindName(std::get<1>(key))},
                     {"target", writers::MemoryKindName(std::get<2>(key))},
                     {"count", entry.total.count},
-                    {"bytes", entry.bytes},
+                    {"bytes", entry.has_bytes ? Json(entry.bytes) : Json(nullptr)},
                     {"total_ns", entry.total.total_ns},
                     {"per_step", entry.per_step.Row(whole)}});
   }
@@ -180,18 +184,21 @@ Json SetTable(const model::Cycle& cycle) {
   struct Entry {
     Total total;
     uint64_t bytes = 0;
+    bool has_bytes = true;  // of every one
   };
   std::map<uint8_t, Entry> entries;
   for (const model::Set& set : cycle.sets) {
     if (!set.placed) continue;
-    entries[set.memory_kind].total.Add(Length(set.begin_ns, set.end_ns));
-    entries[set.memory_kind].bytes += set.bytes;
+    Entry& entry = entries[set.memory_kind];
+    entry.total.Add(Length(set.begin_ns, set.end_ns));
+    entry.bytes += set.bytes;
+    entry.has_bytes = entry.has_bytes && set.has_bytes;
   }
   std::vector<Json> rows;
   for (const auto& [kind, entry] : entries) {
     rows.push_back({{"memory", writers::MemoryKindName(kind)},
                     {"count", entry.total.count},
-                    {"bytes", entry.bytes},
+                    {"bytes", entry.has_bytes ? Json(entry.bytes) : Json(nullptr)},
                     {"total_ns", entry.total.total_ns}});
   }
   return SortedByTotal(std::move(rows), "memory");

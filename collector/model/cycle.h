@@ -63,6 +63,7 @@ struct Call {
 struct Lane {  // one per (device, context, stream)
   int32_t device = 0;
   uint32_t context = 0;
+  bool has_context = true;    // false: the trace file read does not tell
   uint64_t stream = 0;        // as CUPTI gave it
   uint32_t stream_index = 0;  // small and stable: what is shown; equals `stream` where it fits 31 bits
   uint32_t channel = 0, channel_type = 0;
@@ -74,6 +75,8 @@ struct Shape {  // what repeats about a kernel
   std::array<uint32_t, 3> grid{}, block{}, cluster{};
   uint32_t registers_per_thread = 0, static_shared_bytes = 0, dynamic_shared_bytes = 0;
   uint32_t local_bytes_per_thread = 0;
+  // False: the trace file read does not tell.
+  bool has_grid = true, has_block = true, has_registers = true, has_shared = true;
 };
 
 struct DeviceItem {            // common to all device work
@@ -95,6 +98,7 @@ struct Kernel : DeviceItem {
 };
 struct Copy : DeviceItem {
   uint64_t bytes = 0;
+  bool has_bytes = true;  // false: the trace file read does not tell
   uint64_t pieces = 1;
   uint8_t copy_kind = 0, source_kind = 0, target_kind = 0;  // CUPTI's numbers
   int32_t source_device = -1, target_device = -1;           // peer copies
@@ -102,6 +106,7 @@ struct Copy : DeviceItem {
 };
 struct Set : DeviceItem {
   uint64_t bytes = 0;
+  bool has_bytes = true;  // false: the trace file read does not tell
   uint32_t value = 0;
   uint8_t memory_kind = 0;
 };
@@ -219,6 +224,8 @@ struct AllSteps {
 struct AgentCost {             // measured by the agent; nullopt where not measured
   std::optional<uint64_t> callback_ns, callbacks, arm_wait_ns, arm_ns, drain_cpu_ns, host_bytes,
       device_flush_age_ns;
+  // By the collector: what raw.steps grew by from the cycle's begin (warmup) to its end.
+  std::optional<uint64_t> raw_bytes;
 };
 struct NameCount {
   std::string name, domain;
@@ -245,6 +252,10 @@ struct SessionInfo {
 
 struct Cycle {
   SessionInfo session;
+  // Read from a trace file of Kineto's form, which has no place for what a call returned, the value
+  // of a set and a kernel's local memory, and tells static and dynamic shared memory as one sum
+  // (kept as dynamic_shared_bytes).
+  bool is_from_trace = false;
   uint32_t index = 0;
   bool complete = false;       // all planned active steps ran and the device tail was collected
   std::string ended = "killed";  // schedule signal request exit killed limit error

@@ -40,8 +40,13 @@ uint32_t ChromeRows::Correlation(const model::DeviceItem& item) {
 }
 
 void ChromeRows::DeviceArgs(const model::DeviceItem& item, bool is_kernel) {
-  text_.Text(is_kernel ? lane_kernel_args_[item.lane] : lane_args_[item.lane]);
-  text_.Number(Correlation(item));
+  std::string_view lane = is_kernel ? lane_kernel_args_[item.lane] : lane_args_[item.lane];
+  const uint32_t correlation = Correlation(item);
+  // Readers join by this number: what a trace file did not give is not made up.
+  const bool is_absent = correlation == 0 && cycle_.is_from_trace;
+  if (is_absent) lane.remove_suffix(kCorrelationKey.size());
+  text_.Text(lane);
+  if (!is_absent) text_.Number(correlation);
 }
 
 void ChromeRows::GraphArgs(const model::DeviceItem& item) {
@@ -58,13 +63,20 @@ void ChromeRows::GraphArgs(const model::DeviceItem& item) {
 void ChromeRows::PrepareShape(const model::Shape& shape, int32_t device, ShapeText& text) {
   text.head = "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":" +
               Name(shape.demangled != 0 ? shape.demangled : shape.name) + ",\"pid\":";
-  text.tail = ",\"registers per thread\":" + std::to_string(shape.registers_per_thread) +
-              ",\"shared memory\":" +
-              std::to_string(uint64_t{shape.static_shared_bytes} + shape.dynamic_shared_bytes);
+  text.tail.clear();
+  if (shape.has_registers) {
+    text.tail += ",\"registers per thread\":" + std::to_string(shape.registers_per_thread);
+  }
+  if (shape.has_shared) {
+    text.tail +=
+        ",\"shared memory\":" +
+        std::to_string(uint64_t{shape.static_shared_bytes} + shape.dynamic_shared_bytes);
+  }
   const LaunchFigures figures = ComputeLaunchFigures(shape, Device(device));
   if (figures.blocks_per_sm) text.tail += ",\"blocks per SM\":" + Decimal(*figures.blocks_per_sm);
   if (figures.warps_per_sm) text.tail += ",\"warps per SM\":" + Decimal(*figures.warps_per_sm);
-  text.tail += ",\"grid\":" + Triple(shape.grid) + ",\"block\":" + Triple(shape.block);
+  if (shape.has_grid) text.tail += ",\"grid\":" + Triple(shape.grid);
+  if (shape.has_block) text.tail += ",\"block\":" + Triple(shape.block);
   if (shape.cluster[0] > 0) text.tail += ",\"cluster\":" + Triple(shape.cluster);
   if (figures.occupancy_percent) {
     text.tail += ",\"est. achieved occupancy %\":" + std::to_string(*figures.occupancy_percent);
@@ -129,10 +141,12 @@ void ChromeRows::Copy(const model::Copy& copy, Place place) {
     text_.Number(cycle_.lanes[copy.lane].device);
     text_.Literal(",\"toDevice\":");
     text_.Number(copy.target_device);
-    text_.Literal(",\"inContext\":");
-    text_.Number(cycle_.lanes[copy.lane].context);
+    if (cycle_.lanes[copy.lane].has_context) {
+      text_.Literal(",\"inContext\":");
+      text_.Number(cycle_.lanes[copy.lane].context);
+    }
   }
-  Bandwidth(copy.bytes, copy);
+  if (copy.has_bytes) Bandwidth(copy.bytes, copy);
   if (copy.pieces > 1) {
     text_.Literal(",\"pieces\":");
     text_.Number(copy.pieces);
@@ -148,7 +162,7 @@ void ChromeRows::Set(const model::Set& set, Place place) {
   name += ")\"";
   Head("gpu_memset", name, place, set.begin_ns, set.end_ns);
   DeviceArgs(set, false);
-  Bandwidth(set.bytes, set);
+  if (set.has_bytes) Bandwidth(set.bytes, set);
   GraphArgs(set);
   StepArg(set.step);
   EndRow();

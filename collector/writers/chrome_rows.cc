@@ -19,9 +19,9 @@ uint64_t FirstFreeFlowId(const model::Cycle& cycle) {
 
 std::string LaneArgs(const model::Lane& lane, bool is_kernel) {
   std::string out = is_kernel ? ",\"args\":{\"queued\":0,\"device\":" : ",\"args\":{\"device\":";
-  out += std::to_string(lane.device) + ",\"context\":" + std::to_string(lane.context) +
-         ",\"stream\":" + std::to_string(lane.stream_index) + ",\"correlation\":";
-  return out;
+  out += std::to_string(lane.device);
+  if (lane.has_context) out += ",\"context\":" + std::to_string(lane.context);
+  return out + ",\"stream\":" + std::to_string(lane.stream_index) + std::string(kCorrelationKey);
 }
 
 }  // namespace
@@ -85,9 +85,9 @@ void ChromeRows::Head(const char* cat, const std::string& name, Place place, mod
 
 void ChromeRows::EndRow() { text_.Literal("}}"); }
 
-void ChromeRows::StepArg(int32_t step) {
+void ChromeRows::StepArg(int32_t step, bool is_first) {
   if (step < 0 || static_cast<size_t>(step) >= cycle_.steps.size()) return;
-  text_.Literal(",\"step\":");
+  text_.Text(is_first ? "\"step\":" : ",\"step\":");
   text_.Number(cycle_.steps[static_cast<size_t>(step)].index);
 }
 
@@ -209,11 +209,19 @@ void ChromeRows::Call(const model::Call& call, Place place) {
   Next(head.size() + stack.size());
   text_.Text(head);
   PlaceAndTime(place, call.begin_ns, std::max(call.begin_ns, call.end_ns));
-  text_.Literal(",\"args\":{\"cbid\":");
-  text_.Number(call.cbid);
-  text_.Literal(",\"correlation\":");
-  text_.Number(FlowId(call));
-  StepArg(call.step);
+  text_.Literal(",\"args\":{");
+  const bool has_number = FlowId(call) != 0 || !cycle_.is_from_trace;
+  const bool has_cbid = call.cbid != 0 || !cycle_.is_from_trace;
+  if (has_cbid) {
+    text_.Literal("\"cbid\":");
+    text_.Number(call.cbid);
+    if (has_number) text_.Literal(",");
+  }
+  if (has_number) {
+    text_.Literal("\"correlation\":");
+    text_.Number(FlowId(call));
+  }
+  StepArg(call.step, !has_cbid && !has_number);
   if (call.return_value != 0) {
     text_.Literal(",\"return_value\":");
     text_.Number(call.return_value);

@@ -31,6 +31,9 @@ struct Annotation {  // a range projected onto one device row: begin of its firs
   return call.flow_id != 0 ? call.flow_id : call.correlation;
 }
 
+// Ends the text of a lane; the number follows.
+inline constexpr std::string_view kCorrelationKey = ",\"correlation\":";
+
 class ChromeRows {
  public:
   ChromeRows(const model::Cycle& cycle, RowText& text, int64_t base_unix_ns);
@@ -66,7 +69,7 @@ class ChromeRows {
   void PlaceAndTime(Place place, model::TimeNs begin, model::TimeNs end);
   void DeviceArgs(const model::DeviceItem& item, bool is_kernel);
   void GraphArgs(const model::DeviceItem& item);
-  void StepArg(int32_t step);
+  void StepArg(int32_t step, bool is_first = false);
   void EndRow();
   void TextArg(const char* key, const std::string& json_value, bool& is_first);
   const std::string& Name(model::StringId id);

@@ -270,10 +270,10 @@ void HtmlTrace::DeviceItems() {
   Work(
       ",\"copies\":[", kOfCopies, cycle_.copies,
       [&](const model::Copy& c) { return Extra(CopyName(c)); },
-      [](const model::Copy& c) { return c.bytes; });
+      [](const model::Copy& c) { return c.has_bytes ? static_cast<int64_t>(c.bytes) : -1; });
   Work(
       ",\"sets\":[", kOfCopies, cycle_.sets, [&](const model::Set& s) { return Extra(SetName(s)); },
-      [](const model::Set& s) { return s.bytes; });
+      [](const model::Set& s) { return s.has_bytes ? static_cast<int64_t>(s.bytes) : -1; });
   Work(
       ",\"graphs\":[", kOfWork, cycle_.graph_launches,
       [&](const model::GraphLaunch& g) { return Extra(GraphLaunchName(g)); },
@@ -329,9 +329,16 @@ void HtmlTrace::Shapes() {
   Open(",\"shapes\":[");
   for (const uint32_t index : shapes_) {
     const model::Shape& s = cycle_.shapes[index];
-    Flat(Text(s.demangled != 0 ? s.demangled : s.name), s.grid[0], s.grid[1], s.grid[2], s.block[0],
-         s.block[1], s.block[2], s.registers_per_thread, s.static_shared_bytes,
-         s.dynamic_shared_bytes, work_.IsCollective(index) ? 1U : 0U);
+    // -1: the file this was read from does not tell.
+    const auto known = [](bool is_known, uint32_t value) {
+      return is_known ? int64_t{value} : int64_t{-1};
+    };
+    Flat(Text(s.demangled != 0 ? s.demangled : s.name), known(s.has_grid, s.grid[0]),
+         known(s.has_grid, s.grid[1]), known(s.has_grid, s.grid[2]),
+         known(s.has_block, s.block[0]), known(s.has_block, s.block[1]),
+         known(s.has_block, s.block[2]), known(s.has_registers, s.registers_per_thread),
+         known(!cycle_.is_from_trace, s.static_shared_bytes),
+         known(s.has_shared, s.dynamic_shared_bytes), work_.IsCollective(index) ? 1U : 0U);
   }
   Close();
 }

@@ -14,6 +14,9 @@ namespace stepagent::writers {
 void AppendJsonString(std::string& out, std::string_view bytes);
 [[nodiscard]] std::string JsonString(std::string_view bytes);
 // The same repair without escaping, for text that another encoder will quote.
+// Length of the well-formed sequence at `at`: no surrogates, no overlong forms, nothing above
+// U+10FFFF; 0 where there is none.
+[[nodiscard]] size_t Utf8SequenceLength(std::string_view text, size_t at);
 [[nodiscard]] std::string ValidUtf8(std::string_view bytes);
 
 }  // namespace stepagent::writers

@@ -45,7 +45,8 @@ std::optional<uint64_t> ResidentBlocks(const model::Shape& shape, const model::D
                                        uint64_t threads) {
   const Architecture* arch = Find(device);
   if (arch == nullptr || device.registers_per_multiprocessor == 0 ||
-      device.shared_per_multiprocessor == 0 || shape.registers_per_thread == 0) {
+      device.shared_per_multiprocessor == 0 || shape.registers_per_thread == 0 ||
+      !shape.has_shared) {
     return std::nullopt;
   }
   const uint64_t warps = (threads + device.warp_size - 1) / device.warp_size;

@@ -1,6 +1,7 @@
 #include "collector/writers/perfetto_device.h"
 
 #include <array>
+#include <tuple>
 
 #include "collector/writers/json_text.h"
 #include "collector/writers/occupancy.h"
@@ -121,8 +122,10 @@ void PerfettoDevice::PrepareShape(const model::Shape& shape, int32_t device, Sha
   scratch_.Uint(pf::kStageKernelIid, DeclareKernel(shape, info));
   bytes.event = scratch_.view();
   scratch_.Clear();
-  for (const auto& [field, size] :
-       {std::pair(pf::kLaunchGrid, shape.grid), std::pair(pf::kLaunchWorkgroup, shape.block)}) {
+  for (const auto& [field, size, is_known] :
+       {std::tuple(pf::kLaunchGrid, shape.grid, shape.has_grid),
+        std::tuple(pf::kLaunchWorkgroup, shape.block, shape.has_block)}) {
+    if (!is_known) continue;
     const size_t dim = scratch_.Begin(field);
     for (uint32_t i = 0; i < 3; ++i) scratch_.Uint(i + 1, size[i]);
     scratch_.End(dim);
@@ -130,10 +133,10 @@ void PerfettoDevice::PrepareShape(const model::Shape& shape, int32_t device, Sha
   // Readers' own SQL looks for the scalar sizes beside the three dimensions.
   const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   const uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
-  Arg(scratch_, "grid_size", blocks);
-  Arg(scratch_, "workgroup_size", threads);
-  Arg(scratch_, "thread_count", blocks * threads);
-  Arg(scratch_, "registers_per_thread", shape.registers_per_thread);
+  if (shape.has_grid) Arg(scratch_, "grid_size", blocks);
+  if (shape.has_block) Arg(scratch_, "workgroup_size", threads);
+  if (shape.has_grid && shape.has_block) Arg(scratch_, "thread_count", blocks * threads);
+  if (shape.has_registers) Arg(scratch_, "registers_per_thread", shape.registers_per_thread);
   if (shape.static_shared_bytes != 0) {
     Arg(scratch_, "shared_mem_static", shape.static_shared_bytes);
   }
@@ -181,7 +184,8 @@ void PerfettoDevice::NameArg(std::string_view name) {
 // Closes what BeginEvent and a launch began.
 void PerfettoDevice::EndLaunch(const model::DeviceItem& item, const LaneBytes& lane) {
   out_.Raw(lane.args);
-  Arg(out_, "correlation", item.flow_id != 0 ? item.flow_id : item.correlation);
+  const uint32_t correlation = item.flow_id != 0 ? item.flow_id : item.correlation;
+  if (correlation != 0 || !cycle_.is_from_trace) Arg(out_, "correlation", correlation);
   if (item.graph_id != 0) Arg(out_, "graph_id", item.graph_id);
   if (item.graph_node_id != 0) Arg(out_, "graph_node_id", item.graph_node_id);
   out_.End(launch_);
@@ -205,7 +209,7 @@ void PerfettoDevice::Copy(const model::Copy& copy) {
   BeginEvent(copy, kCopyStage, lane);
   NameArg(CopyName(copy));
   launch_ = out_.Begin(pf::kStageLaunch);
-  Arg(out_, "bytes", copy.bytes);
+  if (copy.has_bytes) Arg(out_, "bytes", copy.bytes);
   if (copy.source_device >= 0 && copy.target_device >= 0) {
     Arg(out_, "from_device", static_cast<uint64_t>(copy.source_device));
     Arg(out_, "to_device", static_cast<uint64_t>(copy.target_device));
@@ -218,7 +222,7 @@ void PerfettoDevice::Set(const model::Set& set) {
   BeginEvent(set, kSetStage, lane);
   NameArg(SetName(set));
   launch_ = out_.Begin(pf::kStageLaunch);
-  Arg(out_, "bytes", set.bytes);
+  if (set.has_bytes) Arg(out_, "bytes", set.bytes);
   EndLaunch(set, lane);
 }
 

@@ -82,8 +82,15 @@ class SqliteTrace {
     const uint32_t tid = thread < cycle_.threads.size() ? cycle_.threads[thread].tid : 0;
     return global_pid_ | (tid & 0xFFFFFF);
   }
-  [[nodiscard]] static uint64_t Correlation(const model::DeviceItem& item) {
-    return item.flow_id != 0 ? item.flow_id : item.correlation;
+  // NULL where a trace file did not tell.
+  [[nodiscard]] SqliteKnown Known(uint64_t number) const {
+    return {number, number != 0 || !cycle_.is_from_trace};
+  }
+  [[nodiscard]] SqliteKnown Correlation(const model::DeviceItem& item) const {
+    return Known(item.flow_id != 0 ? item.flow_id : item.correlation);
+  }
+  [[nodiscard]] static SqliteKnown Context(const model::Lane& lane) {
+    return {lane.context, lane.has_context};
   }
   void Count() {
     ++rows_;
@@ -214,7 +221,12 @@ void SqliteTrace::Losses() {
 }
 
 void SqliteTrace::Kernels() {
-  const model::Shape unknown;
+  const model::Shape unknown{.has_grid = false,
+                             .has_block = false,
+                             .has_registers = false,
+                             .has_shared = false};
+  const bool tells_all = !cycle_.is_from_trace;
+  const auto known = [](uint64_t value, bool is_known) { return SqliteKnown{value, is_known}; };
   Work(cycle_.kernels, kKernelTable, "CUPTI_ACTIVITY_KIND_KERNEL", 32,
        [&](SqliteInsert& insert, const model::Kernel& k, const model::Lane& lane) {
          const bool is_known = k.shape < cycle_.shapes.size();
@@ -222,12 +234,16 @@ void SqliteTrace::Kernels() {
          const bool is_mangled = s.demangled != 0 && s.demangled != s.name;
          const int64_t name =
              is_known ? String(s.demangled != 0 ? s.demangled : s.name) : Extra("unknown");
-         insert(k.begin_ns, k.end_ns, lane.device, lane.context, std::nullopt, lane.stream_index,
+         insert(k.begin_ns, k.end_ns, lane.device, Context(lane), std::nullopt, lane.stream_index,
                 Correlation(k), global_pid_, name, is_known ? Short(s, k.shape) : name,
                 is_mangled ? std::optional(String(s.name)) : std::nullopt, std::nullopt,
-                std::nullopt, s.registers_per_thread, s.grid[0], s.grid[1], s.grid[2], s.block[0],
-                s.block[1], s.block[2], s.static_shared_bytes, s.dynamic_shared_bytes,
-                s.local_bytes_per_thread, 0, 0, std::nullopt, NotZero(k.graph_node_id),
+                std::nullopt, known(s.registers_per_thread, s.has_registers),
+                known(s.grid[0], s.has_grid), known(s.grid[1], s.has_grid),
+                known(s.grid[2], s.has_grid), known(s.block[0], s.has_block),
+                known(s.block[1], s.has_block), known(s.block[2], s.has_block),
+                known(s.static_shared_bytes, tells_all), known(s.dynamic_shared_bytes, s.has_shared),
+                known(s.local_bytes_per_thread, tells_all), known(0, tells_all),
+                known(0, tells_all), std::nullopt, NotZero(k.graph_node_id),
                 std::nullopt, NotZero(k.graph_id), NotZero(s.cluster[0]), NotZero(s.cluster[1]),
                 NotZero(s.cluster[2]));
        });
@@ -237,8 +253,8 @@ void SqliteTrace::Copies() {
   Work(cycle_.copies, kCopyTable, "CUPTI_ACTIVITY_KIND_MEMCPY", 21,
        [&](SqliteInsert& insert, const model::Copy& c, const model::Lane& lane) {
          const auto device = [](int32_t d) { return d < 0 ? std::nullopt : std::optional(d); };
-         insert(c.begin_ns, c.end_ns, lane.device, lane.context, std::nullopt, lane.stream_index,
-                Correlation(c), global_pid_, c.bytes, c.copy_kind, std::nullopt,
+         insert(c.begin_ns, c.end_ns, lane.device, Context(lane), std::nullopt, lane.stream_index,
+                Correlation(c), global_pid_, SqliteKnown{c.bytes, c.has_bytes}, c.copy_kind, std::nullopt,
                 MemoryKind(c.source_kind), MemoryKind(c.target_kind), device(c.source_device),
                 std::nullopt, device(c.target_device), std::nullopt, std::nullopt,
                 NotZero(c.graph_node_id), std::nullopt, c.pieces);
@@ -248,8 +264,9 @@ void SqliteTrace::Copies() {
 void SqliteTrace::Sets() {
   Work(cycle_.sets, kSetTable, "CUPTI_ACTIVITY_KIND_MEMSET", 12,
        [&](SqliteInsert& insert, const model::Set& s, const model::Lane& lane) {
-         insert(s.begin_ns, s.end_ns, lane.device, lane.context, std::nullopt, lane.stream_index,
-                Correlation(s), global_pid_, s.value, s.bytes, NotZero(s.graph_node_id),
+         insert(s.begin_ns, s.end_ns, lane.device, Context(lane), std::nullopt, lane.stream_index,
+                Correlation(s), global_pid_, SqliteKnown{s.value, !cycle_.is_from_trace},
+                SqliteKnown{s.bytes, s.has_bytes}, NotZero(s.graph_node_id),
                 MemoryKind(s.memory_kind));
        });
 }
@@ -257,7 +274,7 @@ void SqliteTrace::Sets() {
 void SqliteTrace::Graphs() {
   Work(cycle_.graph_launches, kGraphTable, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", 8,
        [&](SqliteInsert& insert, const model::GraphLaunch& g, const model::Lane& lane) {
-         insert(g.begin_ns, g.end_ns, lane.device, g.graph_id, lane.context, lane.stream_index,
+         insert(g.begin_ns, g.end_ns, lane.device, g.graph_id, Context(lane), lane.stream_index,
                 Correlation(g), global_pid_);
        });
 }
@@ -268,8 +285,9 @@ void SqliteTrace::Calls() {
   SqliteInsert insert(file_, "CUPTI_ACTIVITY_KIND_RUNTIME", 8);
   for (const model::Call& call : cycle_.calls) {
     insert(call.begin_ns, std::max(call.begin_ns, call.end_ns), call.domain == 1 ? 1 : 0,
-           GlobalTid(call.thread), call.flow_id != 0 ? call.flow_id : call.correlation,
-           String(call.name), call.return_value, CallchainId(cycle_, call));
+           GlobalTid(call.thread), Known(call.flow_id != 0 ? call.flow_id : call.correlation),
+           String(call.name),
+           cycle_.is_from_trace ? std::nullopt : std::optional(call.return_value), CallchainId(cycle_, call));
     Count();
   }
   rows_ += WriteCallchains(cycle_, file_, [this](const std::string& text) { return Extra(text); });

@@ -48,39 +48,39 @@ inline constexpr const char* kSqliteAlways =
 // Tables of events: made only where there are some. Readers expect absent ones.
 inline constexpr const char* kKernelTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, \"end\" INTEGER NOT NULL,"
-    " deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER,"
+    " deviceId INTEGER NOT NULL, contextId INTEGER, greenContextId INTEGER,"
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
     " demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER,"
-    " launchType INTEGER, cacheConfig INTEGER, registersPerThread INTEGER NOT NULL,"
-    " gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,"
-    " blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL,"
-    " staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,"
-    " localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL,"
-    " gridId INTEGER NOT NULL, sharedMemoryExecuted INTEGER, graphNodeId INTEGER,"
+    " launchType INTEGER, cacheConfig INTEGER, registersPerThread INTEGER,"
+    " gridX INTEGER, gridY INTEGER, gridZ INTEGER,"
+    " blockX INTEGER, blockY INTEGER, blockZ INTEGER,"
+    " staticSharedMemory INTEGER, dynamicSharedMemory INTEGER,"
+    " localMemoryPerThread INTEGER, localMemoryTotal INTEGER,"
+    " gridId INTEGER, sharedMemoryExecuted INTEGER, graphNodeId INTEGER,"
     " sharedMemoryLimitConfig INTEGER, graphId INTEGER, clusterX INTEGER, clusterY INTEGER,"
     " clusterZ INTEGER)";
 inline constexpr const char* kCopyTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, \"end\" INTEGER NOT NULL,"
-    " deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER,"
+    " deviceId INTEGER NOT NULL, contextId INTEGER, greenContextId INTEGER,"
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
-    " bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER,"
+    " bytes INTEGER, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER,"
     " srcKind INTEGER, dstKind INTEGER, srcDeviceId INTEGER, srcContextId INTEGER,"
     " dstDeviceId INTEGER, dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER,"
     " virtualAddress INTEGER, copyCount INTEGER)";
 inline constexpr const char* kSetTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, \"end\" INTEGER NOT NULL,"
-    " deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER,"
+    " deviceId INTEGER NOT NULL, contextId INTEGER, greenContextId INTEGER,"
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
-    " value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER)";
+    " value INTEGER, bytes INTEGER, graphNodeId INTEGER, memKind INTEGER)";
 inline constexpr const char* kGraphTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, \"end\" INTEGER NOT "
     "NULL,"
-    " deviceId INTEGER NOT NULL, graphId INTEGER NOT NULL, contextId INTEGER NOT NULL,"
+    " deviceId INTEGER NOT NULL, graphId INTEGER NOT NULL, contextId INTEGER,"
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER)";
 inline constexpr const char* kRuntimeTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, \"end\" INTEGER NOT NULL,"
     " eventClass INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER,"
-    " nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER)";
+    " nameId INTEGER NOT NULL, returnValue INTEGER, callchainId INTEGER)";
 // The last two columns are ours. `originalIP` is the address within the module's file.
 inline constexpr const char* kCallchainTable =
     "CREATE TABLE CUDA_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER, module INTEGER,"

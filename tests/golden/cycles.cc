@@ -65,7 +65,7 @@ uint32_t CycleMaker::Thread(uint32_t tid, const std::string& name) {
 }
 
 uint32_t CycleMaker::Lane(int32_t device, uint32_t context, uint64_t stream) {
-  cycle.lanes.push_back({device, context, stream, static_cast<uint32_t>(stream), 0, 0});
+  cycle.lanes.push_back({device, context, true, stream, static_cast<uint32_t>(stream), 0, 0});
   return static_cast<uint32_t>(cycle.lanes.size() - 1);
 }
 

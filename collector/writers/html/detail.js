@@ -73,10 +73,15 @@ function workFields(i) {
   const {kind, begin, length, link, ref, extra} = trace.items, out = [];
   if (kind[i] === KERNEL && ref[i] >= 0) {
     const s = trace.shapes.slice(ref[i] * STRIDE.shapes, (ref[i] + 1) * STRIDE.shapes);
-    out.push(
-        ['grid', `${s[1]} \u00d7 ${s[2]} \u00d7 ${s[3]}`],
-        ['block', `${s[4]} \u00d7 ${s[5]} \u00d7 ${s[6]}`], ['registers', count(s[7])],
-        ['shared memory', `${byteCount(s[8])} static, ${byteCount(s[9])} dynamic`]);
+    // -1: the file that was converted does not tell.
+    if (s[1] >= 0) out.push(['grid', `${s[1]} \u00d7 ${s[2]} \u00d7 ${s[3]}`]);
+    if (s[4] >= 0) out.push(['block', `${s[4]} \u00d7 ${s[5]} \u00d7 ${s[6]}`]);
+    if (s[7] >= 0) out.push(['registers', count(s[7])]);
+    if (s[8] >= 0) {
+      out.push(['shared memory', `${byteCount(s[8])} static, ${byteCount(s[9])} dynamic`]);
+    } else if (s[9] >= 0) {
+      out.push(['shared memory', `${byteCount(s[9])}, static and dynamic`]);
+    }
   }
   if (kind[i] === KERNEL && extra[i] < 0) {
     out.push([
@@ -85,7 +90,7 @@ function workFields(i) {
           'believable and in no figure'
     ]);
   }
-  if (kind[i] === COPY || kind[i] === SET) {
+  if ((kind[i] === COPY || kind[i] === SET) && extra[i] >= 0) {
     out.push(['size', byteCount(extra[i])]);
     if (length[i] > 0) out.push(['rate', (extra[i] / length[i]).toFixed(2) + '\u00a0GB/s']);
   }

@@ -179,6 +179,43 @@ TEST(TextFormat, ThreeDigitsAndAUnit) {
   EXPECT_EQ(Columns(Fit(std::string(300, 'x'), 30)), 30U);
 }
 
+// What turns the direction of writing, or is not seen, must not reach a terminal.
+TEST(TextFormat, WhatATerminalWouldActOnIsShown) {
+  EXPECT_EQ(Fit("a\xe2\x80\xae" "b", 20), "a\\u202eb");
+  EXPECT_EQ(Fit("a\xe2\x81\xa6" "b\xe2\x81\xa9", 20), "a\\u2066b\\u2069");
+  EXPECT_EQ(Fit("\xc2\x9b" "31m", 20), "\\u009b31m");
+  EXPECT_EQ(Fit("x\xf3\xa0\x81\xa1", 20), "x\\U000e0061");
+  EXPECT_EQ(Fit("gr\xc3\xbc\xc3\x9f \xe2\x82\xac", 20), "gr\xc3\xbc\xc3\x9f \xe2\x82\xac");
+  EXPECT_EQ(Printable("a\nb\x07", true), "a\nb?");
+  CycleMaker m;
+  const uint32_t shape = m.Shape("evil\xe2\x80\xaeleets"), lane = m.Lane(0, 1, 7);
+  m.Kernel(shape, lane, 0, 1000, -1);
+  const model::Cycle cycle = m.Finish();
+  const std::string text = RenderSummaryText(cycle, 0);
+  EXPECT_EQ(text.find("\xe2\x80\xae"), std::string::npos);
+  EXPECT_NE(text.find("evil\\u202eleets"), std::string::npos);
+  EXPECT_EQ(Summarize(cycle).at("kernels").at(0).at("name"), "evil\xe2\x80\xaeleets");
+}
+
+TEST(TextFormat, NamesThatAreCutStayApart) {
+  const std::string a(60, 'a'), z(60, 'z');
+  const std::vector<std::string> names = {a + "<float>" + z, a + "<half>" + z, "short",
+                                          a + "<float>" + z};
+  const std::vector<std::string> cut = FitApart(names, 40);
+  EXPECT_EQ(Fit(names[0], 40), Fit(names[1], 40));
+  EXPECT_NE(cut[0], cut[1]);
+  EXPECT_NE(cut[0].find("float"), std::string::npos) << cut[0];
+  EXPECT_NE(cut[1].find("half"), std::string::npos) << cut[1];
+  EXPECT_EQ(cut[2], "short");
+  EXPECT_EQ(cut[3], cut[0]);
+  for (const std::string& name : cut) EXPECT_LE(Columns(name), 40U);
+  // Three that part in two places: a number tells what the cut hides.
+  const std::vector<std::string> three = FitApart({a + "1" + z + "1" + z, a + "1" + z + "2" + z,
+                                                   a + "2" + z + "1" + z}, 40);
+  EXPECT_NE(three[0], three[1]);
+  EXPECT_NE(three[1], three[2]);
+}
+
 // What our writer wrote, read as any Kineto file is, gives the same tables.
 TEST(KinetoReader, OurOwnFileGivesTheSameFigures) {
   for (const char* name : {"train", "graph", "two_devices", "overlap"}) {
@@ -229,7 +266,12 @@ TEST(KinetoReader, AbsurdNumbersAreSetAside) {
       << "{\"baseTimeNanoseconds\":18446744073709551615,\"traceEvents\":[" << rows << "]}";
   const KinetoReadResult read = ReadKinetoFile(folder / "a.json");
   ASSERT_TRUE(read.ok) << read.error;
-  EXPECT_EQ(read.problems.size(), 1U);
+  ASSERT_EQ(read.problems.size(), 4U);
+  const char* const said[] = {"\"baseTimeNanoseconds\" is beyond 64 bits", "\"correlation\" is",
+                              "\"grid\" is", "rows lack a time"};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NE(read.problems[i].find(said[i]), std::string::npos) << read.problems[i];
+  }
   EXPECT_FALSE(RenderSummaryText(read.cycle, 0).empty());
 }
 

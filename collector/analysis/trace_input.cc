@@ -1,0 +1,156 @@
+#include "collector/analysis/trace_input.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "collector/writers/json_text.h"
+
+namespace stepagent::analysis {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{1} << 18;
+constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip's frame and nothing else
+constexpr size_t kLongestSequence = 4;
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kEscapable = "\"\\/bfnrtu";
+
+bool IsGzip(const std::vector<unsigned char>& bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
+// zlib tells its checks of the trailer apart by their messages alone.
+std::string ProblemOf(const char* message) {
+  const std::string_view text = message == nullptr ? "" : message;
+  if (text == "incorrect data check") {
+    return "the gzip checksum does not match: what was read may be wrong";
+  }
+  if (text == "incorrect length check") {
+    return "the gzip length does not match: what was read may be wrong";
+  }
+  return "the gzip stream is damaged" + (text.empty() ? "" : " (" + std::string(text) + ")");
+}
+
+}  // namespace
+
+TraceInput::TraceInput(const std::string& path) : file_(std::fopen(path.c_str(), "rbe"), fclose) {
+  if (!file_) return;
+  is_gzip_ = FillPacked() && IsGzip(packed_);
+  if (is_gzip_) inflateInit2(&z_, kGzipWindow);
+  z_.next_in = packed_.data();
+  z_.avail_in = static_cast<uInt>(packed_.size());
+}
+
+TraceInput::~TraceInput() {
+  if (is_gzip_) inflateEnd(&z_);
+}
+
+bool TraceInput::FillPacked() {
+  packed_.resize(kBlockBytes);
+  packed_.resize(std::fread(packed_.data(), 1, kBlockBytes, file_.get()));
+  z_.next_in = packed_.data();
+  z_.avail_in = static_cast<uInt>(packed_.size());
+  return !packed_.empty();
+}
+
+size_t TraceInput::ReadPlain() {
+  if (z_.avail_in == 0 && !FillPacked()) return 0;
+  raw_.append(reinterpret_cast<const char*>(z_.next_in), z_.avail_in);
+  return std::exchange(z_.avail_in, 0);
+}
+
+// Another member may follow; zeros are a tape's padding, anything else does not belong here.
+void TraceInput::EndOfMember() {
+  if (z_.avail_in < 2) {
+    std::vector<unsigned char> rest(z_.next_in, z_.next_in + z_.avail_in);
+    static_cast<void>(FillPacked());
+    packed_.insert(packed_.begin(), rest.begin(), rest.end());
+    z_.next_in = packed_.data();
+    z_.avail_in = static_cast<uInt>(packed_.size());
+  }
+  if (z_.avail_in >= 2 && z_.next_in[0] == 0x1f && z_.next_in[1] == 0x8b) {
+    inflateReset(&z_);
+    return;
+  }
+  is_over_ = true;
+  const bool is_padding = std::all_of(z_.next_in, z_.next_in + z_.avail_in,
+                                      [](unsigned char byte) { return byte == 0; });
+  if (!is_padding) gzip_problem_ = "bytes that are no gzip follow the gzip stream; not read";
+}
+
+size_t TraceInput::Inflate() {
+  const size_t before = raw_.size();
+  raw_.resize(before + kBlockBytes);
+  z_.next_out = reinterpret_cast<Bytef*>(raw_.data() + before);
+  z_.avail_out = kBlockBytes;
+  while (!is_over_ && z_.avail_out > 0) {
+    if (z_.avail_in == 0 && !FillPacked()) {
+      gzip_problem_ = "the end of the gzip stream is missing, and its checksum with it";
+      is_over_ = true;
+      break;
+    }
+    const int result = inflate(&z_, Z_NO_FLUSH);
+    if (result == Z_STREAM_END) {
+      EndOfMember();
+    } else if (result != Z_OK) {
+      gzip_problem_ = ProblemOf(z_.msg);
+      is_over_ = true;
+    }
+  }
+  raw_.resize(raw_.size() - z_.avail_out);
+  return raw_.size() - before;
+}
+
+void TraceInput::Replace() {
+  text_ += kReplacement;
+  ++repairs_;
+}
+
+// Outside of strings nothing is touched: what is no JSON there, the parser says.
+void TraceInput::Repair(bool is_end) {
+  text_.clear();
+  size_t at = 0, kept_from = 0;
+  const auto keep = [&] { text_.append(raw_, kept_from, at - kept_from); };
+  while (at < raw_.size()) {
+    const auto byte = static_cast<unsigned char>(raw_[at]);
+    if (!in_string_) {
+      in_string_ = byte == '"';
+      ++at;
+      continue;
+    }
+    if (byte >= 0x20 && byte < 0x80) {
+      // A backslash before what cannot be escaped stands for nothing.
+      const bool is_stray =
+          is_escaped_ && kEscapable.find(static_cast<char>(byte)) == std::string_view::npos;
+      if (is_stray) keep(), text_ += '\\', ++repairs_, kept_from = at;
+      if (!is_escaped_ && byte == '"') in_string_ = false;
+      is_escaped_ = !is_escaped_ && byte == '\\';
+      ++at;
+      continue;
+    }
+    if (byte >= 0x80 && !is_end && raw_.size() - at < kLongestSequence) break;  // may be cut
+    const size_t length = byte < 0x20 ? 0 : writers::Utf8SequenceLength(raw_, at);
+    if (is_escaped_) keep(), text_ += '\\', ++repairs_, kept_from = at, is_escaped_ = false;
+    if (length == 0) keep(), Replace(), kept_from = at + 1;
+    at += std::max<size_t>(length, 1);
+  }
+  keep();
+  raw_.erase(0, at);
+}
+
+TraceInput::int_type TraceInput::underflow() {
+  text_.clear();
+  while (text_.empty()) {
+    const size_t got = is_gzip_ ? Inflate() : ReadPlain();
+    const bool is_end = got == 0;
+    if (is_first_ && raw_.starts_with("\xEF\xBB\xBF")) raw_.erase(0, 3);  // a byte order mark
+    is_first_ = false;
+    Repair(is_end);
+    if (is_end && text_.empty()) return traits_type::eof();
+  }
+  setg(text_.data(), text_.data(), text_.data() + text_.size());
+  return traits_type::to_int_type(*gptr());
+}
+
+}  // namespace stepagent::analysis
