@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "collector/analysis/text_format.h"
 #include "collector/cli/arguments.h"
 #include "collector/cli/convert_output.h"
 #include "collector/cli/convert_source.h"
@@ -17,10 +18,10 @@
 namespace stepagent::cli {
 namespace {
 
-constexpr int kProblems = 1, kUnreadable = 3;
+constexpr int kProblems = 1, kUsage = 2, kUnreadable = 3;
 
 void Say(const std::string& line) {
-  std::fprintf(stderr, "stepagent: convert: %s\n", line.c_str());
+  std::fprintf(stderr, "stepagent: convert: %s\n", analysis::Fit(line, 1000).c_str());
 }
 
 int Convert(const std::string& in, const std::string& format, const std::string& out) {
@@ -37,6 +38,7 @@ int Convert(const std::string& in, const std::string& format, const std::string&
     Say(report.error);
     return kUnreadable;
   }
+  if (output.is_out_unusable()) return kUsage;
   return report.problems.empty() && output.error().empty() ? 0 : kProblems;
 }
 

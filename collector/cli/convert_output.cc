@@ -1,6 +1,5 @@
 #include "collector/cli/convert_output.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,10 +37,52 @@ std::string Beside(const std::string& out, const fs::path& first, const fs::path
   return base + name.substr(std::min(name.find('.'), name.size()));
 }
 
+// OUT itself where it is a folder, else the nearest folder above it that is there.
+std::string NearestFolder(const std::string& out) {
+  std::error_code error;
+  fs::path path = fs::absolute(out, error).lexically_normal();
+  while (!fs::exists(fs::symlink_status(path, error)) && path.has_relative_path()) {
+    path = path.parent_path();
+  }
+  return path.string();
+}
+
+// Never replaces: a link where the file system has them, else a rename to what is not there.
+std::error_code GiveName(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (error && error != std::errc::file_exists && !fs::exists(to)) {
+    error.clear();
+    fs::rename(from, to, error);
+  }
+  return error;
+}
+
 }  // namespace
 
 ConvertOutput::ConvertOutput(std::string format, std::string out)
     : format_(std::move(format)), out_(std::move(out)) {}
+
+ConvertOutput::~ConvertOutput() {
+  std::error_code ignored;
+  if (!stage_.empty()) fs::remove_all(stage_, ignored);
+}
+
+void ConvertOutput::FailOut(const std::string& line) {
+  error_ = line;
+  is_out_unusable_ = true;
+}
+
+bool ConvertOutput::MakeStage(const std::string& beside) {
+  if (!stage_.empty()) return true;
+  std::string pattern = beside + "/.stepagent-convert-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) {
+    FailOut(out_ + ": create: " + std::strerror(errno));
+    return false;
+  }
+  stage_ = pattern;
+  return true;
+}
 
 void ConvertOutput::Take(SourceCycle source) {
   if (!error_.empty()) return;
@@ -57,20 +98,18 @@ void ConvertOutput::Take(SourceCycle source) {
 }
 
 void ConvertOutput::Finish() {
-  if (!first_ || !error_.empty()) return;
-  std::error_code error;
-  if (fs::is_directory(out_, error)) {
-    WriteInto(*first_, out_, out_);
-  } else {
-    WriteAs(*first_, out_);
+  if (first_ && error_.empty()) {
+    std::error_code error;
+    fs::is_directory(out_, error) ? WriteInto(*first_, "", "") : WriteAs(*first_);
   }
   first_.reset();
+  if (error_.empty()) Publish();
 }
 
 void ConvertOutput::WriteNumbered(const SourceCycle& source) {
-  const std::string name = spool::CycleName(source.cycle.index);
-  if (source.session.empty()) return WriteInto(source, out_ + "/" + name, out_ + "/" + name);
-  WriteInto(source, out_ + "/traces/" + name, out_ + "/sessions/" + source.session + "/" + name);
+  const std::string name = "/" + spool::CycleName(source.cycle.index);
+  if (source.session.empty()) return WriteInto(source, name, name);
+  WriteInto(source, "/traces" + name, "/sessions/" + source.session + name);
 }
 
 std::vector<std::string> ConvertOutput::WriteFiles(const SourceCycle& source,
@@ -94,45 +133,73 @@ std::vector<std::string> ConvertOutput::WriteFiles(const SourceCycle& source,
   return files;
 }
 
+// `traces` and `folder` as seen from OUT.
 void ConvertOutput::WriteInto(const SourceCycle& source, const std::string& traces,
                               const std::string& folder) {
-  const std::string& wanted = format_ == "chrome" ? traces : folder;
+  if (!MakeStage(NearestFolder(out_))) return;
   std::error_code error;
-  fs::create_directories(wanted, error);
+  for (const std::string& part : {traces, folder}) fs::create_directories(stage_ + part, error);
   if (error) {
-    error_ = wanted + ": create: " + error.message();
+    error_ = stage_ + folder + ": create: " + error.message();
     return;
   }
-  for (std::string& file : WriteFiles(source, traces, folder)) files_.push_back(std::move(file));
+  for (std::string& file : WriteFiles(source, stage_ + traces, stage_ + folder)) {
+    std::string target = out_ + file.substr(stage_.size());
+    staged_.emplace_back(std::move(file), std::move(target));
+  }
 }
 
-// The writers choose their own names: they write into a folder of our own beside OUT, and the files
-// take their names by links, which never replace anything.
-void ConvertOutput::WriteAs(const SourceCycle& source, const std::string& out) {
-  const fs::path given(out);
-  const fs::path parent = given.has_parent_path() ? given.parent_path() : fs::path(".");
-  std::string pattern = (parent / ".stepagent-convert-XXXXXX").string();
-  const bool is_made = mkdtemp(pattern.data()) != nullptr;
-  const std::string work = pattern + "/" + kWork;
-  if (!is_made || mkdir(work.c_str(), 0700) != 0) {
-    error_ = out + ": create: " + std::strerror(errno);
-    return;
-  }
+// The writers choose their own names; here they become OUT and what lies beside it.
+void ConvertOutput::WriteAs(const SourceCycle& source) {
+  const fs::path given(out_);
+  if (!MakeStage(given.has_parent_path() ? given.parent_path().string() : ".")) return;
+  const std::string work = stage_ + "/" + kWork;
+  std::error_code error;
+  fs::create_directories(work, error);
   const std::vector<std::string> written = WriteFiles(source, work, work);
   for (const std::string& path : written) {
-    const std::string target = Beside(out, written.front(), path);
-    std::error_code error;
-    fs::create_hard_link(path, target, error);
-    // A file system without links: what did not exist a moment ago is renamed to.
-    if (error && error != std::errc::file_exists && !fs::exists(target)) {
-      error.clear();
-      fs::rename(path, target, error);
-    }
-    if (error && error_.empty()) error_ = target + ": create: " + error.message();
-    if (!error) files_.push_back(target);
+    staged_.emplace_back(path, Beside(out_, written.front(), path));
   }
-  std::error_code ignored;
-  fs::remove_all(pattern, ignored);
+}
+
+bool ConvertOutput::MakeFolderOf(const std::string& file, std::vector<std::string>* made) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  for (fs::path folder = fs::path(file).parent_path();
+       !folder.empty() && !fs::exists(folder, error); folder = folder.parent_path()) {
+    missing.push_back(folder);
+  }
+  for (; !missing.empty(); missing.pop_back()) {
+    fs::create_directory(missing.back(), error);
+    if (error) {
+      FailOut(missing.back().string() + ": create: " + error.message());
+      return false;
+    }
+    made->push_back(missing.back().string());
+  }
+  return true;
+}
+
+void ConvertOutput::Publish() {
+  std::error_code error;
+  for (const auto& [file, target] : staged_) {
+    if (!fs::exists(fs::symlink_status(target, error))) continue;
+    return FailOut(target + " exists already; nothing is replaced, and nothing was written");
+  }
+  std::vector<std::string> made;
+  for (const auto& [file, target] : staged_) {
+    if (!MakeFolderOf(target, &made)) break;
+    error = GiveName(file, target);
+    if (error) {
+      error_ = target + ": create: " + error.message();
+      break;
+    }
+    files_.push_back(target);
+  }
+  if (error_.empty()) return;
+  for (const std::string& file : files_) fs::remove(file, error);
+  for (auto folder = made.rbegin(); folder != made.rend(); ++folder) fs::remove(*folder, error);
+  files_.clear();
 }
 
 }  // namespace stepagent::cli

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "collector/analysis/text_format.h"
 #include "collector/cli/arguments.h"
 #include "collector/cli/convert_output.h"
 #include "collector/cli/convert_source.h"
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kProblems = 1, kUnreadable = 3;
+constexpr int kProblems = 1, kUsage = 2, kUnreadable = 3;
 
 bool IsFolder(const fs::path& path) {
   std::error_code error;
@@ -36,7 +37,9 @@ std::string SessionOf(const std::string& given, std::string* why) {
   return {};
 }
 
-void Say(const std::string& line) { std::fprintf(stderr, "stepagent: report: %s\n", line.c_str()); }
+void Say(const std::string& line) {
+  std::fprintf(stderr, "stepagent: report: %s\n", analysis::Fit(line, 1000).c_str());
+}
 
 }  // namespace
 
@@ -58,6 +61,7 @@ int WriteReportPage(const std::string& path, const std::string& out) {
     if (!line.empty()) Say(line);
   }
   if (!report.error.empty()) return kUnreadable;
+  if (output.is_out_unusable()) return kUsage;
   return report.problems.empty() && output.error().empty() ? 0 : kProblems;
 }
 

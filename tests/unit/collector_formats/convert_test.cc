@@ -1,6 +1,9 @@
 // `stepagent convert` on raw files of one and of several cycles, and what it refuses.
 #include "collector/cli/convert.h"
 
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,13 +33,15 @@ model::Cycle Numbered(uint32_t index) {
 
 TEST(ConvertOutput, OneCycleIsTheFileItself) {
   Folder folder;
-  cli::ConvertOutput output("folded", folder / "x.folded");
+  std::optional<cli::ConvertOutput> held(std::in_place, "folded", folder / "x.folded");
+  cli::ConvertOutput& output = *held;
   output.Take({Numbered(3), "", false});
   output.Finish();
   EXPECT_EQ(output.error(), "");
   ASSERT_EQ(output.files().size(), 3U);
   EXPECT_EQ(output.files()[0], folder / "x.folded");
   EXPECT_EQ(output.files()[1], folder / "x.launches.folded");
+  held.reset();
   EXPECT_EQ(folder.FileCount(), 3U);  // nothing of ours stays beside them
 }
 
@@ -67,6 +72,58 @@ TEST(Convert, ReplacesNothing) {
   std::ofstream(folder / "there") << "mine";
   EXPECT_EQ(Convert({chrome.files[0].path, "--to", "sqlite", "-o", folder / "there"}), 2);
   EXPECT_EQ(ReadFile(folder / "there"), "mine");
+}
+
+// One taken name among several: none of them is given, and it is named.
+TEST(ConvertOutput, ATakenNameLeavesEverythingAsItWas) {
+  Folder folder;
+  std::ofstream(folder / "x.launches.folded") << "mine";
+  cli::ConvertOutput one("folded", folder / "x.folded");
+  one.Take({Numbered(3), "", false});
+  one.Finish();
+  EXPECT_NE(one.error().find(folder / "x.launches.folded exists already"), std::string::npos);
+  EXPECT_TRUE(one.is_out_unusable());
+  EXPECT_TRUE(one.files().empty());
+  EXPECT_EQ(ReadFile(folder / "x.launches.folded"), "mine");
+
+  std::filesystem::create_directories(folder / "out/cycle-0001");
+  std::ofstream(folder / "out/cycle-0001/trace.pftrace") << "mine";
+  cli::ConvertOutput several("perfetto", folder / "out");
+  for (const uint32_t index : {0U, 1U, 2U}) several.Take({Numbered(index), "", false});
+  several.Finish();
+  EXPECT_NE(several.error().find(folder / "out/cycle-0001/trace.pftrace exists already"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/cycle-0000"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/cycle-0002"));
+  EXPECT_EQ(ReadFile(folder / "out/cycle-0001/trace.pftrace"), "mine");
+}
+
+TEST(ConvertOutput, NothingHiddenStaysBehind) {
+  Folder folder;
+  {
+    cli::ConvertOutput output("perfetto", folder / "out");
+    for (const uint32_t index : {0U, 1U}) output.Take({Numbered(index), "", false});
+    output.Finish();
+    EXPECT_EQ(output.error(), "");
+  }
+  EXPECT_EQ(folder.FileCount(), 1U);
+}
+
+TEST(Convert, AnOutThatCannotBeMadeIsUsage) {
+  Folder folder;
+  const auto chrome = writers::MakeWriter("chrome")->Write(
+      GoldenCycle("train"), {folder.path(), folder.path(), "stem.0", {}});
+  ASSERT_TRUE(chrome.ok);
+  std::ofstream(folder / "file") << "mine";
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Convert({chrome.files[0].path, "--to", "sqlite", "-o", folder / "file/x.sqlite"}), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "stepagent: convert: " + (folder / "file/x.sqlite") + ": create: Not a directory\n");
+  cli::ConvertOutput several("perfetto", folder / "file/out");
+  for (const uint32_t index : {0U, 1U}) several.Take({Numbered(index), "", false});
+  several.Finish();
+  EXPECT_EQ(several.error(), (folder / "file/out") + ": create: Not a directory");
+  EXPECT_TRUE(several.is_out_unusable());
 }
 
 TEST(Convert, EndsAsTheContractSays) {
