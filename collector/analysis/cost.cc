@@ -109,6 +109,7 @@ Json CostOf(const model::Cycle& cycle) {
     if (step.index > last) after.push_back(static_cast<int64_t>(step.dur_ns));
   }
   const model::AgentCost& c = cycle.cost;
+  const bool has_share = c.raw_bytes.has_value() && !cycle.steps.empty();
   Json ratio = RatioOfMedians(active, std::move(uncollected));
   return {{"before", Distribution(std::move(before))},
           {"active", Distribution(std::move(active))},
@@ -120,7 +121,10 @@ Json CostOf(const model::Cycle& cycle) {
           {"arm_ns", OrNull(c.arm_ns)},
           {"drain_cpu_ns", OrNull(c.drain_cpu_ns)},
           {"device_flush_age_ns", OrNull(c.device_flush_age_ns)},
-          {"memory", {{"host_bytes", OrNull(c.host_bytes)}, {"device_bytes", nullptr}}}};
+          {"memory", {{"host_bytes", OrNull(c.host_bytes)}, {"device_bytes", nullptr}}},
+          {"raw_bytes", OrNull(c.raw_bytes)},
+          {"raw_bytes_steps", c.raw_bytes ? Json(cycle.steps.size()) : Json(nullptr)},
+          {"bytes_per_step", has_share ? Json(*c.raw_bytes / cycle.steps.size()) : Json(nullptr)}};
 }
 
 }  // namespace stepagent::analysis

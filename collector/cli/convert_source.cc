@@ -45,13 +45,8 @@ void ReadRaw(const std::string& path, const std::string& only, const std::string
     out->error = std::move(error);
     return;
   }
-  if (report.damaged_frames > 0) {
-    out->problems.push_back(path + ": " + std::to_string(report.damaged_frames) +
-                            " damaged frames");
-  }
-  if (report.cut_bytes > 0) {
-    out->problems.push_back(path + ": " + std::to_string(report.cut_bytes) +
-                            " bytes after the last whole frame are lost");
+  for (std::string& line : spool::ProblemsOf(report, path)) {
+    out->problems.push_back(std::move(line));
   }
   if (found == 0) {
     out->problems.push_back(path + (only.empty() ? ": no step was recorded" : ": has no " + only));

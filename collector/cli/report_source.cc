@@ -253,12 +253,8 @@ void ReportSource::AddRaw(const std::string& path) {
       },
       &report);
   if (!error.empty()) return Unreadable(error);
-  if (report.damaged_frames > 0) {
-    problems_.push_back(path + ": " + std::to_string(report.damaged_frames) + " damaged frames");
-  }
-  if (report.cut_bytes > 0) {
-    problems_.push_back(path + ": " + std::to_string(report.cut_bytes) +
-                        " bytes after the last whole frame are lost");
+  for (std::string& line : spool::ProblemsOf(report, path)) {
+    problems_.push_back(std::move(line));
   }
   if (found == 0) problems_.push_back(path + ": no step was recorded");
 }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "collector/model/lost_batches.h"
+
 namespace stepagent::model {
 namespace {
 
@@ -167,6 +169,25 @@ void BlankUnobserved(Cycle* cycle) {
   if (cycle->HostOnly()) cycle->device_residual_ns.reset();
 }
 
+// Per kernel is also what is left where no record of graph launches could be asked for: without a
+// graph, and unasked, it says nothing.
+void BlankGraphLevel(Cycle* cycle) {
+  const auto is_of_graph = [](const DeviceItem& item) { return item.graph_id != 0; };
+  const auto has_graph = [&](const auto& items) {
+    return std::any_of(items.begin(), items.end(), is_of_graph);
+  };
+  const auto asked = cycle->session.settings.find("graph");
+  const bool was_asked = asked != cycle->session.settings.end() && asked->second == "node";
+  const bool has_launch =
+      std::any_of(cycle->calls.begin(), cycle->calls.end(),
+                  [](const Call& call) { return call.cls == CallClass::kGraphLaunch; });
+  if (cycle->gpu.graph_level != "node" || was_asked || has_launch || has_graph(cycle->kernels) ||
+      has_graph(cycle->copies) || has_graph(cycle->sets) || !cycle->graph_launches.empty()) {
+    return;
+  }
+  cycle->gpu.graph_level.clear();
+}
+
 void FillJoins(const Verdict& v, Cycle* cycle) {
   if (!IsObserved(*cycle, Activity::kLaunch)) return;
   uint64_t launches = 0, failed = 0, captured = 0, without_work = 0;
@@ -209,6 +230,10 @@ void NoteClocks(const Verdict& v, Cycle* cycle) {
   }
 }
 
+std::string LostText(const Verdict& v) {
+  return Plural(v.losses.lost_batches, "batch") + " never reached the collector";
+}
+
 void NoteLosses(const Verdict& v, Cycle* cycle) {
   const LossTotals& losses = v.losses;
   if (losses.dropped[0] > 0) {
@@ -227,7 +252,9 @@ void NoteLosses(const Verdict& v, Cycle* cycle) {
   }
   if (losses.lost_batches > 0) {
     AddNote(cycle, "lost_batches",
-            Plural(losses.lost_batches, "batch") + " never reached the collector");
+            LostText(v) + (IsTouchedByLoss(v, *cycle)
+                               ? "; the steps that their records may belong to are marked incomplete"
+                               : ", all of them before the first active step"));
   }
   if (cycle->joins.launches_without_device_work.value_or(0) > 0) {
     AddNote(cycle, "launches_without_device_work",
@@ -353,7 +380,8 @@ std::string WhatIsOwed(const Verdict& v, const Cycle& cycle) {
   const uint64_t in_vain = v.pending->report ? v.pending->report->launches_awaited_in_vain() : 0;
   const uint64_t unfinished = v.assembly->unfinished(), untimed = v.assembly->impossible();
   const uint64_t launches = cycle.joins.launches_without_device_work.value_or(0);
-  if (in_vain + launches + unfinished + untimed == 0) return {};
+  const bool is_lossy = IsTouchedByLoss(v, cycle);
+  if (in_vain + launches + unfinished + untimed == 0 && !is_lossy) return {};
   const std::pair<uint64_t, const char*> owed[] = {
       {launches, "launch"},
       {Unanswered(cycle, CallClass::kMemcpy, Activity::kMemcpy), "copy call"},
@@ -368,6 +396,7 @@ std::string WhatIsOwed(const Verdict& v, const Cycle& cycle) {
   if (!text.empty()) text += " without a device record";
   if (unfinished > 0) add(Plural(unfinished, "piece") + " of device work that had not ended");
   if (untimed > 0) add(Plural(untimed, "device record") + " with impossible times");
+  if (is_lossy) add(LostText(v));
   return text;
 }
 
@@ -384,7 +413,7 @@ bool IsComplete(const Verdict& v, const Cycle& cycle) {
   if (!reached_plan && (was_planned || !ended_by_user)) return false;
   if (p.report && p.report->launches_awaited_in_vain() > 0) return false;
   if (cycle.joins.launches_without_device_work.value_or(0) > 0) return false;
-  if (PartialSteps(cycle) > 0 || WasCutShort(cycle)) return false;
+  if (PartialSteps(cycle) > 0 || WasCutShort(cycle) || IsTouchedByLoss(v, cycle)) return false;
   return std::all_of(cycle.steps.begin(), cycle.steps.end(),
                      [](const Step& s) { return s.complete; });
 }
@@ -398,7 +427,9 @@ void FillVerdict(const Verdict& v, Cycle* cycle) {
   if (v.pending->report) FillReport(*v.pending->report, cycle);
   FillBalance(v, cycle);
   BlankUnobserved(cycle);
+  BlankGraphLevel(cycle);
   FillJoins(v, cycle);
+  MarkLossySteps(v, cycle);
   FillNotes(v, cycle);
   cycle->complete = IsComplete(v, *cycle);
   if (!cycle->complete && cycle->reason.empty()) cycle->reason = WhatIsOwed(v, *cycle);

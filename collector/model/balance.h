@@ -6,6 +6,7 @@
 // is empty, with a note.
 #include <set>
 #include <string>
+#include <vector>
 
 #include "collector/model/cycle_assembly.h"
 
@@ -15,6 +16,9 @@ struct Verdict {
   const CycleAssembly* assembly;
   const PendingCycle* pending;
   LossTotals losses;       // of this cycle alone
+  // Of lost_batches, where known; `is_loss_anywhere`: of some nobody knows when.
+  std::vector<LostSpan> lost_spans;
+  bool is_loss_anywhere = false;
   const Gpu* earlier_gpu;  // what the agent last reported in this session, or nullptr
   std::set<Activity> requested;
   int64_t clock_step_ns = 0;

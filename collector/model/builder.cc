@@ -7,6 +7,7 @@
 #include "collector/model/builder_impl.h"
 #include "collector/model/decode_columns.h"
 #include "collector/model/process_end.h"
+#include "proto/frame.h"
 
 namespace stepagent::model {
 namespace {
@@ -49,8 +50,11 @@ void CycleBuilder::Add(const v1::Batch& batch) {
 void CycleBuilder::Add(const BatchHead& head, std::string payload) {
   Impl& s = *impl_;
   const v1::Batch& batch = head.fields;
-  const uint64_t missing_before = s.sequences.missing();
+  s.batch_begin = s.stream_bytes;
+  s.stream_bytes += proto::kFrameHeaderBytes + payload.size();
+  const uint64_t missing_before = s.sequences.missing(), expected = s.sequences.next();
   if (!s.sequences.Accept(batch.sequence())) return;
+  s.NoteGap(expected, batch);
   s.last_host_ns =
       std::max(s.last_host_ns, static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs)));
   s.Surroundings(batch);
@@ -76,8 +80,33 @@ void CycleBuilder::Add(const BatchHead& head, std::string payload) {
 // folder's, which a goodbye left complete. The batch that begins the next cycle here is in already.
 void CycleBuilder::Impl::LeaveOutOtherFolders(uint64_t batches) {
   elsewhere += batches;
+  if (!gaps.empty()) gaps.pop_back();
   DecodeHeld();
   for (size_t i = 0; i < kActivityCount; ++i) received[i] = std::max(received[i], agent_sent[i]);
+}
+
+// A batch holds what was made since the one before it was closed; what waited in a thread's buffer
+// may be a little older, so that the hole is taken to begin a batch earlier.
+void CycleBuilder::Impl::NoteGap(uint64_t expected, const v1::Batch& batch) {
+  constexpr size_t kMaxGaps = 4096;
+  if (batch.sequence() < expected) return;  // a late one, which fills a gap
+  const auto host_ns = static_cast<TimeNs>(std::min<uint64_t>(batch.host_ns(), kLatestNs));
+  if (batch.sequence() > expected && gaps.size() < kMaxGaps) {
+    gaps.push_back({expected, batch.sequence(), {before_newest_ns, host_ns}});
+  }
+  before_newest_ns = newest_batch_ns;
+  newest_batch_ns = host_ns;
+}
+
+void CycleBuilder::Impl::FillLostSpans(Verdict* verdict) const {
+  uint64_t placed = elsewhere;
+  for (const Gap& gap : gaps) {
+    if (!sequences.IsAnyMissing(gap.first, gap.end)) continue;
+    verdict->lost_spans.push_back(gap.span);
+    placed += gap.end - gap.first;
+  }
+  // Beyond the table of gaps, or no message once it was looked into.
+  verdict->is_loss_anywhere = unreadable > 0 || placed < sequences.missing();
 }
 
 void CycleBuilder::Impl::Hold(const BatchHead& head, std::string payload) {
@@ -137,7 +166,12 @@ void CycleBuilder::Add(const v1::Goodbye& goodbye) {
   Impl& s = *impl_;
   s.goodbye = goodbye.ended().empty() ? "exit" : goodbye.ended();
   s.is_between_stays = true;
-  if (goodbye.last_sequence() != 0) s.sequences.Expect(goodbye.last_sequence());
+  if (goodbye.last_sequence() != 0) {
+    const uint64_t expected = s.sequences.next();
+    s.sequences.Expect(goodbye.last_sequence());
+    const uint64_t end = s.sequences.next();
+    if (end > expected) s.gaps.push_back({expected, end, {s.before_newest_ns, kLatestNs}});
+  }
   if (goodbye.has_losses()) s.Losses(goodbye.losses(), UINT64_MAX);
 }
 
@@ -217,6 +251,8 @@ void CycleBuilder::Impl::Finish(Cycle* cycle, const PendingCycle& p,
     verdict.losses.*count -= std::min(now.*count, accounted.*count);
   }
   accounted = now;
+  FillLostSpans(&verdict);
+  cycle->cost.raw_bytes = p.end_byte.value_or(stream_bytes) - p.first_byte;
   FillVerdict(verdict, cycle);
   if (p.report && p.report->has_gpu()) last_gpu = cycle->gpu;
   if (p.report && p.report->all_steps().count() > 0) {

@@ -23,6 +23,8 @@
 
 namespace stepagent::model {
 
+struct Verdict;
+
 // 16 bytes each; a device lagging more than four million launches behind is counted as unjoined.
 inline constexpr size_t kMaxGhosts = 1 << 22;
 
@@ -46,6 +48,8 @@ struct CycleBuilder::Impl {
   void LetWarmupGo();
   void LeaveOutOtherFolders(uint64_t batches);
   LossTotals CurrentLosses() const;
+  void NoteGap(uint64_t expected, const v1::Batch& batch);
+  void FillLostSpans(Verdict* verdict) const;
   std::optional<TimeNs> LaterFrom(uint32_t cycle) const;
   Cycle Build(const PendingCycle& p, std::string ended, bool has_agents_word);
   void NoteKilled(Cycle* cycle) const;
@@ -55,7 +59,7 @@ struct CycleBuilder::Impl {
   PendingCycle& At(uint32_t cycle) {
     const auto [it, is_new] = pending.try_emplace(cycle);
     it->second.index = cycle;
-    if (is_new) it->second.is_let_go = is_skimming;
+    if (is_new) it->second.is_let_go = is_skimming, it->second.first_byte = batch_begin;
     return it->second;
   }
   void EndLetGo(const PendingCycle& p);
@@ -81,6 +85,14 @@ struct CycleBuilder::Impl {
   std::map<uint32_t, uint32_t> device_of_context;
   std::set<Activity> requested;
   SequenceTracker sequences;
+  // Batches that did not come, between those that did, with the times beside them.
+  struct Gap {
+    uint64_t first = 0, end = 0;
+    LostSpan span;
+  };
+  std::vector<Gap> gaps;
+  TimeNs newest_batch_ns = 0, before_newest_ns = 0;  // when the last two were closed
+  uint64_t stream_bytes = 0, batch_begin = 0;        // of all frames; where this batch's began
   uint64_t elsewhere = 0;   // batches missing here that went to another folder
   LossTotals agent_causes;  // only the counts by cause
   Counts received{}, bad_sections{}, agent_dropped{}, agent_invalid{}, agent_sent{};

@@ -176,6 +176,7 @@ void CycleBuilder::Impl::Events(const v1::Batch& batch) {
         p.closed = ClampTime(event.host_ns());
         if (!event.reason().empty()) p.reason = event.reason();
         p.losses = CurrentLosses();
+        p.end_byte = stream_bytes;
         break;
       case v1::CycleEvent::CANCELLED:
         p.cancelled = true;

@@ -25,8 +25,15 @@ struct LossTotals {
   uint64_t ring_full = 0, no_buffer = 0, uplink = 0, past_limit = 0;
 };
 
+// When the records of batches that never came may have been made.
+struct LostSpan {
+  TimeNs begin_ns = 0, end_ns = 0;
+};
+
 struct PendingCycle {
   uint32_t index = 0;
+  uint64_t first_byte = 0;            // of the stream of frames, where it begins
+  std::optional<uint64_t> end_byte;   // behind the batch that closed it
   std::optional<TimeNs> warmup_begin, armed, active_begin, active_end, closed;
   bool cancelled = false;
   bool is_let_go = false;  // its records are in the raw file only

@@ -1,6 +1,7 @@
 #include "collector/model/sequence_tracker.h"
 
 #include <cstddef>
+#include <iterator>
 
 namespace stepagent::model {
 namespace {
@@ -30,6 +31,11 @@ bool SequenceTracker::Accept(uint64_t sequence) {
   if (sequence + 1 < end) gaps_.emplace(sequence + 1, end);
   --missing_;
   return true;
+}
+
+bool SequenceTracker::IsAnyMissing(uint64_t first, uint64_t end) const {
+  auto gap = gaps_.lower_bound(end);  // the first that begins behind
+  return gap != gaps_.begin() && std::prev(gap)->second > first;
 }
 
 void SequenceTracker::Expect(uint64_t last) {

@@ -15,6 +15,9 @@ class SequenceTracker {
   // Everything up to and including `last` must have been sent.
   void Expect(uint64_t last);
   [[nodiscard]] uint64_t missing() const { return missing_; }
+  // Everything below was seen or is missing.
+  [[nodiscard]] uint64_t next() const { return next_; }
+  [[nodiscard]] bool IsAnyMissing(uint64_t first, uint64_t end) const;
 
  private:
   void AddGap(uint64_t first, uint64_t end);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -126,21 +127,73 @@ bool RawReader::Read(void* to, size_t bytes) {
   return true;
 }
 
-bool RawReader::Next(RawFrame* frame) {
-  while (true) {
-    unsigned char head[proto::kFrameHeaderBytes];
-    if (!Read(head, sizeof head) || !proto::ParseHeader(head, &frame->header)) return false;
-    if (frame->header.payload_bytes > proto::kMaxFrameBytes) return false;
-    frame->payload.resize(frame->header.payload_bytes);
-    if (!Read(frame->payload.data(), frame->payload.size())) return false;
-    whole_bytes_ += sizeof head + frame->payload.size();
-    // The file may have grown since it was opened.
-    file_bytes_ = std::max(file_bytes_, whole_bytes_);
-    if (proto::Crc32c(frame->payload.data(), frame->payload.size()) == frame->header.crc32c) {
+// The frame at the place reached; kEnd: the file ends within it, or at once.
+RawReader::At RawReader::ReadFrame(RawFrame* frame) {
+  unsigned char head[proto::kFrameHeaderBytes];
+  if (!Read(head, sizeof head)) return At::kEnd;
+  if (!proto::ParseHeader(head, &frame->header) ||
+      frame->header.payload_bytes > proto::kMaxFrameBytes) {
+    return At::kDamage;
+  }
+  frame->payload.resize(frame->header.payload_bytes);
+  if (!Read(frame->payload.data(), frame->payload.size())) return At::kEnd;
+  const bool is_right =
+      proto::Crc32c(frame->payload.data(), frame->payload.size()) == frame->header.crc32c;
+  return is_right ? At::kFrame : At::kDamage;
+}
+
+void RawReader::SeekTo(uint64_t offset) {
+  static_cast<void>(lseek(fd_, static_cast<off_t>(offset), SEEK_SET));
+  buffer_.clear();
+  buffer_at_ = 0;
+}
+
+// By its header alone: payloads are read for what has one of ours.
+bool RawReader::MayBeFrame(uint64_t at) const {
+  unsigned char head[proto::kFrameHeaderBytes];
+  proto::FrameHeader header;
+  return pread(fd_, head, sizeof head, static_cast<off_t>(at)) == sizeof head &&
+         proto::ParseHeader(head, &header) && header.flags == 0 && header.type != 0 &&
+         header.type <= static_cast<uint8_t>(proto::FrameType::kTargetEnded) &&
+         at + sizeof head + header.payload_bytes <= file_bytes_;
+}
+
+// The first whole frame that begins at `from` or behind, by its magic and its checksum.
+bool RawReader::FindFrame(uint64_t from, RawFrame* frame) {
+  const char magic[] = {'S', 'A', 'F', '1'};
+  std::vector<char> block(kReadBlock);
+  for (uint64_t at = from;;) {
+    const ssize_t n = pread(fd_, block.data(), block.size(), static_cast<off_t>(at));
+    if (n < static_cast<ssize_t>(sizeof magic)) return false;
+    const auto end = block.begin() + n;
+    for (auto it = block.begin();; ++it) {
+      it = std::search(it, end, std::begin(magic), std::end(magic));
+      if (it == end) break;
+      const uint64_t begin = at + static_cast<uint64_t>(it - block.begin());
+      if (!MayBeFrame(begin)) continue;
+      SeekTo(begin);
+      if (ReadFrame(frame) != At::kFrame) continue;
+      whole_bytes_ = begin;
       return true;
     }
-    ++damaged_frames_;
+    at += static_cast<uint64_t>(n) - (sizeof magic - 1);  // one may lie across the border
   }
+}
+
+bool RawReader::Next(RawFrame* frame) {
+  const uint64_t begin = whole_bytes_;
+  const At at = ReadFrame(frame);
+  if (at == At::kEnd && buffer_.empty() && begin >= file_bytes_) return false;  // nothing follows
+  // A damaged length points anywhere: whatever was not a frame is searched for the next one.
+  if (at != At::kFrame) {
+    if (!FindFrame(begin + 1, frame)) return false;
+    ++damaged_frames_;
+    damaged_bytes_ += whole_bytes_ - begin;
+  }
+  whole_bytes_ += proto::kFrameHeaderBytes + frame->payload.size();
+  // The file may have grown since it was opened.
+  file_bytes_ = std::max(file_bytes_, whole_bytes_);
+  return true;
 }
 
 bool IsLive(const std::string& raw_path) {

@@ -3,8 +3,9 @@
 //
 // Purpose: the truth everything else is derived from. Hello first, then batches, then Goodbye.
 // Thread rule: one owner per object. A live writer holds an exclusive flock on the file.
-// Failure rule: a failed append leaves the file at its last whole frame; the reader stops at the
-// last whole frame and says how many bytes follow it.
+// Failure rule: a failed append leaves the file at its last whole frame. The reader passes over what
+// is damaged, header or payload, to the next whole frame and counts it; it stops at the last whole
+// frame and says how many bytes follow it.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -54,17 +55,24 @@ class RawReader {
   RawReader& operator=(const RawReader&) = delete;
 
   [[nodiscard]] std::string Open(const std::string& path);
-  // False at the end. Frames with a wrong checksum are skipped and counted.
+  // False at the end. What is no frame with a right checksum is skipped and counted.
   [[nodiscard]] bool Next(RawFrame* frame);
   [[nodiscard]] uint64_t whole_bytes() const { return whole_bytes_; }
   [[nodiscard]] uint64_t cut_bytes() const { return file_bytes_ - whole_bytes_; }
+  // Stretches between whole frames, and their bytes: one stretch may have been several frames.
   [[nodiscard]] uint64_t damaged_frames() const { return damaged_frames_; }
+  [[nodiscard]] uint64_t damaged_bytes() const { return damaged_bytes_; }
 
  private:
+  enum class At : uint8_t { kFrame, kDamage, kEnd };
   [[nodiscard]] bool Read(void* to, size_t bytes);
+  [[nodiscard]] At ReadFrame(RawFrame* frame);
+  void SeekTo(uint64_t offset);
+  [[nodiscard]] bool MayBeFrame(uint64_t at) const;
+  [[nodiscard]] bool FindFrame(uint64_t from, RawFrame* frame);
 
   int fd_ = -1;
-  uint64_t file_bytes_ = 0, whole_bytes_ = 0, damaged_frames_ = 0;
+  uint64_t file_bytes_ = 0, whole_bytes_ = 0, damaged_frames_ = 0, damaged_bytes_ = 0;
   std::vector<char> buffer_;
   size_t buffer_at_ = 0;
 };

@@ -12,6 +12,20 @@
 
 namespace stepagent::spool {
 
+std::vector<std::string> ProblemsOf(const RawReport& report, const std::string& path) {
+  std::vector<std::string> lines;
+  if (report.damaged_frames > 0) {
+    lines.push_back(path + ": damaged in " + std::to_string(report.damaged_frames) +
+                    (report.damaged_frames == 1 ? " place: " : " places: ") +
+                    std::to_string(report.damaged_bytes) + " bytes passed over, what they held is lost");
+  }
+  if (report.cut_bytes > 0) {
+    lines.push_back(path + ": " + std::to_string(report.cut_bytes) +
+                    " bytes after the last whole frame are lost");
+  }
+  return lines;
+}
+
 std::string ReadCycles(const std::string& raw_path,
                        const std::function<void(model::Cycle)>& on_cycle, RawReport* report) {
   RawReader reader;
@@ -53,6 +67,7 @@ std::string ReadCycles(const std::string& raw_path,
     }
   }
   report->damaged_frames = reader.damaged_frames();
+  report->damaged_bytes = reader.damaged_bytes();
   report->cut_bytes = reader.cut_bytes();
   if (builder == nullptr) return raw_path + ": does not begin with a session's Hello";
   give(builder->TakeRemaining());

@@ -63,9 +63,11 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
 // Reads a raw file into cycles, writing nothing. "" or why it cannot be read. The session's rank is
 // that of its folder's name where the agent knew none.
 struct RawReport {
-  uint64_t frames = 0, damaged_frames = 0, cut_bytes = 0;
+  uint64_t frames = 0, damaged_frames = 0, damaged_bytes = 0, cut_bytes = 0;
   bool said_goodbye = false;
 };
+// What of it is not good, one sentence each, with the path.
+[[nodiscard]] std::vector<std::string> ProblemsOf(const RawReport& report, const std::string& path);
 [[nodiscard]] std::string ReadCycles(const std::string& raw_path,
                                      const std::function<void(model::Cycle)>& on_cycle,
                                      RawReport* report);

@@ -30,6 +30,41 @@ TEST(CycleBuilder, KilledInMidStepKeepsWhatCame) {
   EXPECT_TRUE(builder.TakeRemaining().empty());
 }
 
+// Bytes of raw.steps from the batch a cycle begins in to the one it ends in.
+TEST(CycleBuilder, WhatACycleTakesInTheStreamIsMeasured) {
+  BatchFactory agent;
+  agent.active = 2;
+  agent.Launch(90, 10 * kMs);
+  const v1::Batch before = agent.Take(20 * kMs);
+  agent.WholeCycle(0, 1, 2, 100 * kMs, 1, 2);
+  const v1::Batch own = agent.Take(200 * kMs);
+  agent.Launch(91, 210 * kMs);
+  const v1::Batch after = agent.Take(220 * kMs);
+  const auto cycles = Build(agent, {before, own, after});
+  ASSERT_EQ(cycles.size(), 1U);
+  EXPECT_EQ(cycles[0].cost.raw_bytes, own.SerializeAsString().size() + 24);
+}
+
+TEST(CycleBuilder, PerKernelIsNotSaidOfGraphsThatAreNotThere) {
+  for (const bool has_graph : {false, true}) {
+    BatchFactory agent;
+    agent.Event(0, Event::ACTIVE_BEGIN, 100 * kMs);
+    agent.Step(0, 100 * kMs, 101 * kMs);
+    agent.Event(0, Event::ACTIVE_END, 101 * kMs, "schedule");
+    agent.Event(0, Event::CLOSED, 101 * kMs);
+    agent.Report(0);
+    v1::Batch batch = agent.Take(102 * kMs);
+    batch.mutable_cycle_reports(0)->mutable_gpu()->set_graph_level("node");
+    v1::Hello hello = agent.Hello();
+    if (has_graph) (*hello.mutable_settings())["graph"] = "node";
+    CycleBuilder builder(hello);
+    builder.Add(batch);
+    const auto cycles = builder.TakeClosed();
+    ASSERT_EQ(cycles.size(), 1U);
+    EXPECT_EQ(cycles[0].gpu.graph_level, has_graph ? "node" : "");
+  }
+}
+
 TEST(CycleBuilder, HowItWasKilledIsTheReasonUnlessItSaidGoodbye) {
   v1::TargetEnded ended;
   ended.set_signal(11);
@@ -143,6 +178,53 @@ TEST(CycleBuilder, LostBatchIsALossAndTheRestStillReads) {
   EXPECT_EQ(cycles[0].joins.device_work_without_launch, 10U);
   EXPECT_TRUE(HasNote(cycles[0], "lost_batches"));
   ExpectBalanced(cycles[0]);
+}
+
+// Steps of 10 ms, a batch at the end of each; which are marked is a matter of times alone.
+std::vector<Cycle> CycleWithout(size_t lost) {
+  BatchFactory agent;
+  agent.active = 6;
+  agent.Event(0, Event::ACTIVE_BEGIN, 100 * kMs);
+  std::vector<v1::Batch> batches;
+  for (uint32_t i = 0; i < 6; ++i) {
+    const int64_t begin = (100 + 10 * i) * kMs;
+    agent.Launch(i + 1, begin + kMs);
+    agent.Kernel({.begin = begin + 2 * kMs, .correlation = i + 1});
+    // A lost batch's step is told once more: only its records are gone.
+    if (i == lost + 1) agent.Step(lost, begin - 10 * kMs, begin);
+    agent.Step(i, begin, begin + 10 * kMs);
+    if (i == 5) {
+      agent.Event(0, Event::ACTIVE_END, 160 * kMs, "schedule");
+      agent.Event(0, Event::CLOSED, 161 * kMs);
+      agent.Report(0);
+    }
+    batches.push_back(agent.Take(begin + 10 * kMs));
+  }
+  CycleBuilder builder(agent.Hello());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (i != lost) builder.Add(batches[i]);
+  }
+  return builder.TakeRemaining();
+}
+
+TEST(CycleBuilder, AStepThatALostBatchMayTouchIsNotWhole) {
+  const auto whole = CycleWithout(99);
+  ASSERT_EQ(whole.size(), 1U);
+  EXPECT_TRUE(whole[0].complete) << whole[0].reason;
+  for (const Step& step : whole[0].steps) EXPECT_TRUE(step.complete);
+  const auto cycles = CycleWithout(3);
+  ASSERT_EQ(cycles.size(), 1U);
+  const Cycle& cycle = cycles[0];
+  EXPECT_FALSE(cycle.complete);
+  EXPECT_NE(cycle.reason.find("1 batch never reached the collector"), std::string::npos)
+      << cycle.reason;
+  EXPECT_TRUE(HasNote(cycle, "lost_batches"));
+  for (const Step& step : cycle.steps) {
+    // Lost is what was made between 130 and 140 ms; a batch earlier may hold older records.
+    const bool is_touched = step.end_ns > 120 * kMs && step.begin_ns < 150 * kMs;
+    EXPECT_EQ(step.complete, !is_touched) << step.index;
+    EXPECT_EQ(step.kernels.has_value(), !is_touched) << step.index;
+  }
 }
 
 TEST(CycleBuilder, CyclesThatWentToAnotherFolderAreNoLoss) {

@@ -76,6 +76,44 @@ TEST(RawFile, ADamagedFrameIsSkippedAndTheRestRead) {
   EXPECT_EQ(cut, 0U);
 }
 
+// The length is part of what may be damaged: nothing then says where the next frame begins.
+TEST(RawFile, ADamagedHeaderCostsItsFrameAlone) {
+  const std::string first = test::MakeFrame(proto::FrameType::kBatch, "first");
+  const std::string second = test::MakeFrame(proto::FrameType::kBatch, std::string(100, 'b'));
+  const std::string third = test::MakeFrame(proto::FrameType::kBatch, "third");
+  for (size_t at = 0; at < 16; ++at) {
+    if (at >= 4 && at < 8 && at != 5) continue;  // type and flags are under no checksum
+    test::TemporaryFolder folder;
+    const std::string path = folder.path() + "/raw.steps";
+    std::string bytes = first + second + third;
+    char& damaged = bytes[first.size() + at];
+    damaged = static_cast<char>(damaged ^ 0x21);
+    test::WriteFile(path, bytes);
+    RawReader reader;
+    ASSERT_EQ(reader.Open(path), "");
+    RawFrame frame;
+    std::vector<std::string> payloads;
+    while (reader.Next(&frame)) payloads.push_back(frame.payload);
+    EXPECT_EQ(payloads, (std::vector<std::string>{"first", "third"})) << at;
+    EXPECT_EQ(reader.damaged_frames(), 1U);
+    EXPECT_EQ(reader.damaged_bytes(), second.size());
+    EXPECT_EQ(reader.cut_bytes(), 0U);
+  }
+}
+
+// Garbage between two frames, longer than what is read at once, with magics that begin nothing.
+TEST(RawFile, GarbageOfAnyLengthIsPassedOver) {
+  test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/raw.steps";
+  std::string garbage;
+  while (garbage.size() < (2U << 20) + 7) garbage += "xySAF1" + std::string(1, '\0');
+  test::WriteFile(path, test::MakeFrame(proto::FrameType::kBatch, "first") + garbage +
+                            test::MakeFrame(proto::FrameType::kBatch, "second") + "SAF1");
+  uint64_t cut = 0;
+  EXPECT_EQ(PayloadsIn(path, &cut), (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(cut, 4U);
+}
+
 TEST(RawFile, LinksAreNotFollowedAndTheLockIsSeen) {
   test::TemporaryFolder folder;
   const std::string path = folder.path() + "/raw.steps";
