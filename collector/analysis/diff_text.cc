@@ -122,13 +122,15 @@ std::string TableLines(const Json& table, const char* title, size_t top) {
 }  // namespace
 
 std::string RenderDiff(const Json& diff, size_t top) {
-  return HeadLine("A", diff.at("a")) + HeadLine("B", diff.at("b")) + "\n" +
+  return Printable(
+      HeadLine("A", diff.at("a")) + HeadLine("B", diff.at("b")) + "\n" +
          DifferenceLines(diff.at("differences")) + "\n" + StepLines(diff.at("steps")) + "\n" +
          TableLines(diff.at("kernels"), "Kernels", top) + "\n" +
          TableLines(diff.at("copies"), "Copies", top) + "\n" +
          TableLines(diff.at("calls"), "Calls", top) +
          "\nThis compares times, not results: whether both sides computed the same is not looked "
-         "at.\n";
+         "at.\n",
+      true);
 }
 
 }  // namespace stepagent::analysis

@@ -150,8 +150,13 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     return Json(*high - *low);
   };
+  const bool is_whole = std::all_of(ranks.begin(), ranks.end(), [index](const RankSteps& rank) {
+    const auto it = rank.steps.find(index);
+    return it != rank.steps.end() && it->second.is_whole;
+  });
   return {{"index", index},
           {"ranks", walls.size()},
+          {"whole_in_all", is_whole},
           {"slowest_rank", RankOf(slowest_rank)},
           {"slowest_pid", PidOf(slowest_rank)},
           {"slowest_name", slowest_rank == nullptr ? Json(nullptr) : Json(slowest_rank->name)},
@@ -165,11 +170,12 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
           {"last_to_begin_pid", PidOf(last_rank)}};
 }
 
-// The rank that is slowest, by own work, in most steps; ties go to the lower rank.
+// The rank that is slowest, by own work, in most of the steps the readings look at, too: those that
+// are whole in every rank. Ties go to the lower rank.
 Json SlowestOf(const Json& steps, const std::vector<RankSteps>& ranks) {
   std::map<std::string, uint64_t> times;
   for (const Json& step : steps) {
-    if (step.at("ranks").get<uint64_t>() < 2 || !step.at("slowest_name").is_string()) continue;
+    if (!step.at("whole_in_all").get<bool>() || !step.at("slowest_name").is_string()) continue;
     ++times[step.at("slowest_name").get<std::string>()];
   }
   Json best = nullptr;

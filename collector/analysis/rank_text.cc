@@ -47,9 +47,13 @@ std::string RankRows(const Json& compared) {
 std::string SlowestLine(const Json& compared) {
   const Json& slowest = compared.at("slowest");
   if (!slowest.is_object()) return "";
-  return fmt::format("  slowest: {} in {} of {} steps, by own work\n",
+  const Json& steps = compared.at("steps");
+  const auto whole = std::count_if(steps.begin(), steps.end(), [](const Json& step) {
+    return step.at("whole_in_all").get<bool>();
+  });
+  return fmt::format("  slowest: {} in {} of {} steps that all ranks have whole, by own work\n",
                      slowest.at("name").get<std::string>(), slowest.at("steps").get<uint64_t>(),
-                     compared.at("steps").size());
+                     whole);
 }
 
 std::string StepRows(const Json& compared, size_t top) {
@@ -97,7 +101,7 @@ std::string RankRowsText(const Json& compared) {
   for (const Json& reading : compared.at("readings")) {
     out += Paragraph("  ", 2, reading.at("observation").get<std::string>(), kColumns - 12);
   }
-  return out;
+  return Printable(out, true);
 }
 
 std::string RanksText(const Json& compared, size_t top) {
@@ -123,7 +127,7 @@ std::string RanksText(const Json& compared, size_t top) {
            Paragraph("  perhaps", kLabel, reading.at("hypothesis").get<std::string>(), kColumns) +
            Paragraph("  next check", kLabel, reading.at("next_check").get<std::string>(), kColumns);
   }
-  return out;
+  return Printable(out, true);
 }
 
 }  // namespace stepagent::analysis

@@ -154,8 +154,13 @@ std::string CostLines(const Json& s) {
   own +=
       "; memory " + (host.is_number() ? Bytes(host.get<uint64_t>()) : std::string("not measured"));
   if (has_steps) {
-    own += "; " + (per_step.is_number() ? Bytes(per_step.get<uint64_t>()) + " a step on disk"
-                                        : std::string("bytes a step not measured"));
+    own += "; " + (per_step.is_number()
+                       ? fmt::format("{} a step in raw.steps ({} of this cycle, its warmup "
+                                     "included, over its {} steps)",
+                                     Bytes(per_step.get<uint64_t>()),
+                                     Bytes(cost.at("raw_bytes").get<uint64_t>()),
+                                     Count(cost.at("raw_bytes_steps").get<uint64_t>()))
+                       : std::string("bytes a step not measured"));
   }
   return out + Line(has_steps ? "" : "cost", own);
 }
@@ -276,7 +281,9 @@ std::string ReadingLines(const Json& s) {
 
 std::string RenderSummaryText(const Json& summary, const RenderOptions& options) {
   std::string out = Title(summary) + GraphLine(summary) + Warnings(summary);
-  if (!options.by.empty()) return out + "\n" + TableText(summary, options.by, options);
+  if (!options.by.empty()) {
+    return Printable(out + "\n" + TableText(summary, options.by, options), true);
+  }
   out += LabelLine(summary) + StepsLine(summary) + ApartLine(summary) + CostLines(summary) +
          DeviceLines(summary) + LaunchLine(summary) + LossLines(summary);
   for (const std::string& file : options.files) out += "file       " + file + "\n";
@@ -284,7 +291,7 @@ std::string RenderSummaryText(const Json& summary, const RenderOptions& options)
   for (const std::string_view table : {"step", "kernel", "range", "call", "copy", "wait"}) {
     out += "\n" + TableText(summary, table, options);
   }
-  return out;
+  return Printable(out, true);
 }
 
 std::string FirstReading(const Json& summary) {

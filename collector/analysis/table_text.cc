@@ -100,6 +100,7 @@ const Table* Find(std::string_view by) {
 
 std::string Cell(const Json& row, const Column& column) {
   if (column.show == Show::kRate) {
+    if (!row.at("bytes").is_number()) return "-";
     const double bytes = row.at("bytes").get<double>(), ns = row.at("total_ns").get<double>();
     return ns <= 0 ? "-" : fmt::format("{:.2f} GB/s", bytes / ns);
   }
@@ -107,7 +108,7 @@ std::string Cell(const Json& row, const Column& column) {
   if (it == row.end() || it->is_null()) return "-";
   switch (column.show) {
     case Show::kText:
-      return it->get<std::string>();
+      return Printable(it->get_ref<const std::string&>());
     case Show::kCount:
       return std::string_view(column.key) == "tid" ? it->dump() : Count(it->get<uint64_t>());
     case Show::kTime:
@@ -173,6 +174,14 @@ class Layout {
     for (const auto& row : cells) wanted = std::max(wanted, Columns(row[0]));
     const size_t room = kTextColumns - 2 > taken_ ? kTextColumns - 2 - taken_ : 8;
     widths_[0] = std::min(wanted, std::max<size_t>(room, 8));
+  }
+  // Names in the first column that would look alike once cut.
+  void TellApart(std::vector<std::vector<std::string>>* cells) const {
+    if (columns_[0].show != Show::kText) return;
+    std::vector<std::string> names;
+    for (const auto& row : *cells) names.push_back(row[0]);
+    names = FitApart(names, widths_[0]);
+    for (size_t i = 0; i < names.size(); ++i) (*cells)[i][0] = std::move(names[i]);
   }
   [[nodiscard]] std::string Line(const std::vector<std::string>& cells) const {
     std::string out = "  ";
@@ -312,6 +321,7 @@ std::string TableText(const Json& summary, std::string_view by, const RenderOpti
   std::vector<std::string> head;
   for (const Column& column : columns) head.emplace_back(column.head);
   const Layout layout(columns, cells);
+  layout.TellApart(&cells);
   out += layout.Line(head);
   for (const auto& line : cells) out += layout.Line(line);
   if (selection.rows.size() > order.size()) {

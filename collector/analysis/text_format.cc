@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "collector/writers/json_text.h"
 #include "fmt/format.h"
@@ -29,6 +33,33 @@ size_t UnitLength(std::string_view rest) {
     if (word.substr(0, letters) == unit) return 1 + word.size();
   }
   return 0;
+}
+
+uint32_t CodePoint(std::string_view sequence) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(sequence[i])); };
+  switch (sequence.size()) {
+    case 1:
+      return byte(0);
+    case 2:
+      return (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
+    case 3:
+      return (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
+    default:
+      return (byte(0) & 0x07) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 |
+             (byte(3) & 0x3f);
+  }
+}
+
+// C1 controls, and Unicode's format characters and separators of lines: what takes no place of its
+// own but changes how the rest is read. Joiners within words of some scripts are among them.
+bool IsUnseen(uint32_t point) {
+  constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
+      {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},   {0x200b, 0x200f},
+      {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},   {0x1d173, 0x1d17a},
+      {0xe0000, 0xe007f}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges), [point](const auto& range) {
+    return point >= range.first && point <= range.second;
+  });
 }
 
 // Bytes of the first `columns` code points.
@@ -77,16 +108,80 @@ size_t Columns(std::string_view utf8) {
   return columns;
 }
 
-std::string Fit(std::string_view name, size_t width) {
-  std::string text = writers::ValidUtf8(name);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // no terminal escapes
+std::string Printable(std::string_view text, bool keeps_lines) {
+  const std::string valid = writers::ValidUtf8(text);
+  std::string out;
+  out.reserve(valid.size());
+  for (size_t at = 0; at < valid.size();) {
+    const size_t length = writers::Utf8SequenceLength(valid, at);
+    const uint32_t point = CodePoint(std::string_view(valid).substr(at, length));
+    if (point == '\n' && keeps_lines) {
+      out += '\n';
+    } else if (point < 0x20 || point == 0x7f) {
+      out += '?';
+    } else if (IsUnseen(point)) {
+      out += point > 0xffff ? fmt::format("\\U{:08x}", point) : fmt::format("\\u{:04x}", point);
+    } else {
+      out.append(valid, at, length);
+    }
+    at += length;
   }
+  return out;
+}
+
+std::string Fit(std::string_view name, size_t width) {
+  const std::string text = Printable(name);
   const size_t columns = Columns(text);
   if (columns <= width) return text;
   if (width < 8) return text.substr(0, Prefix(text, width));
   const size_t head = (width - 2) * 2 / 3, tail = width - 2 - head;
   return text.substr(0, Prefix(text, head)) + ".." + text.substr(Prefix(text, columns - tail));
+}
+
+namespace {
+
+// The begin, and what stands where the names part.
+std::string FitAt(const std::string& name, size_t parting, size_t width) {
+  const size_t head = width / 3, room = width - head - 4;
+  const std::string piece = name.substr(std::min(parting, name.size()));
+  const size_t length = Prefix(piece, room);
+  return name.substr(0, std::min(Prefix(name, head), parting)) + ".." + piece.substr(0, length) +
+         (length < piece.size() ? ".." : "");
+}
+
+// Where the first of them differs from the others, at the begin of a character.
+size_t PartingOf(const std::set<std::string>& names) {
+  const std::string &first = *names.begin(), &last = *names.rbegin();  // sorted: these differ first
+  size_t at = 0;
+  while (at < first.size() && at < last.size() && first[at] == last[at]) ++at;
+  while (at > 0 && at < first.size() && IsTail(first[at])) --at;
+  return at;
+}
+
+}  // namespace
+
+std::vector<std::string> FitApart(const std::vector<std::string>& names, size_t width) {
+  constexpr size_t kLeast = 16;
+  std::vector<std::string> whole, out;
+  std::map<std::string, std::set<std::string>> alike;  // what was cut to the same
+  for (const std::string& name : names) {
+    whole.push_back(Printable(name));
+    out.push_back(Fit(name, width));
+    alike[out.back()].insert(whole.back());
+  }
+  if (width < kLeast) return out;
+  std::map<std::string, std::set<std::string>> taken;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const std::set<std::string>& group = alike.at(out[i]);
+    if (group.size() > 1) out[i] = FitAt(whole[i], PartingOf(group), width);
+    std::set<std::string>& holders = taken[out[i]];
+    holders.insert(whole[i]);
+    if (holders.size() < 2) continue;
+    const auto number = std::distance(holders.begin(), holders.find(whole[i])) + 1;
+    const std::string mark = " #" + std::to_string(number);
+    out[i] = out[i].substr(0, Prefix(out[i], width - mark.size())) + mark;
+  }
+  return out;
 }
 
 std::string PadRight(std::string text, size_t width) {

@@ -122,35 +122,30 @@ def pressure(results):
 
 # --- step-time truth
 
-# The recording has five steps of very different lengths: only whole rounds of it compare. Round 0 warms
-# the program up, rounds 1 and 2 wait, round 3 is warmup, rounds 4 and 5 are recorded.
-ROUND = 5
-STEPS_SCHEDULE = 'skip_first=5,wait=10,warmup=5,active=10,repeat=1'
-
-
 def steps(results):
     """Step times of a replayed recording at its own pace, with the agent and without."""
     if not os.path.exists(RESNET):
         return results.lack('step times: the recorded window is not there')
     folder = tempfile.mkdtemp(prefix='stepagent-steps-')
-    times = {'without': [], 'with': [], 'per_callback': []}
+    times = {'before': [], 'active': [], 'per_callback': []}
     try:
         for number in range(1 if results.quick else 5):
             out = os.path.join(folder, str(number))
             status, _, _ = run_traced(
-                [harness.app('replay'), RESNET, '--loop', '6'], out, '--graph', 'node', '--step',
-                'nvtx-glob:ProfilerStep#*', '--schedule', STEPS_SCHEDULE)
+                [harness.app('replay'), RESNET, '--loop', '4'], out, '--graph', 'node', '--step',
+                'nvtx-glob:ProfilerStep#*', '--schedule', 'wait=8,warmup=2,active=6,repeat=1')
             if status != 0:
                 return results.lack('step times: replay: status %d' % status)
             cycle, = harness.cycles(out)
-            taken = {row['index']: row['dur_ns'] for row in cycle.manifest['all_steps']['each']}
-            for key, first in (('without', ROUND), ('with', 4 * ROUND)):
-                times[key].append(statistics.mean(taken[first + i] for i in range(2 * ROUND)) * 1e-6)
             cost = cycle.manifest['cost']
+            for key in ('before', 'active'):
+                if cost[key] and cost[key]['median_ns']:
+                    times[key].append(cost[key]['median_ns'] * 1e-6)
             if cost['callbacks'] and cost['callback_ns'] is not None:
                 times['per_callback'].append(cost['callback_ns'] / cost['callbacks'])
-        for key in ('without', 'with'):
-            results.add('step_time', key, 'ms', times[key])
+        for key in ('before', 'active'):
+            if times[key]:
+                results.add('step_time', 'without' if key == 'before' else 'with', 'ms', times[key])
         if times['per_callback']:
             results.add('callback_estimate', 'agent', 'ns', times['per_callback'])
         outside = results.samples('launch_callbacks', 'ours')

@@ -103,6 +103,19 @@ TEST(Ranks, StepsHaveTheirSlowestAndSkew) {
   EXPECT_EQ(compared.at("steps").at(1).at("slowest_rank"), 0);
 }
 
+// The head counts what the readings count: steps that every rank has.
+TEST(Ranks, TheHeadCountsTheStepsThatReadingsCount) {
+  const Json compared = Compared({{0, {10, 10}}, {1, {13, 13, 13}}, {2, {10, 10, 10}}});
+  EXPECT_EQ(compared.at("steps").size(), 3U);
+  EXPECT_EQ(compared.at("slowest").at("steps"), 2);
+  const std::string text = RanksText(compared, 8);
+  EXPECT_NE(text.find("slowest: rank 1 in 2 of 2 steps that all ranks have whole"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(compared.at("readings").at(0).at("evidence").at("text"),
+            "slowest by own work in 2 of 2 steps that all ranks have whole");
+}
+
 TEST(Ranks, AlikeRanksGiveNoReading) {
   EXPECT_TRUE(Ids(Compared({{0, {10, 11}}, {1, {11, 10}}, {2, {10, 10}}})).empty());
   const Json compared = Compared({{0, {10, 11}}, {1, {11, 10}}});
