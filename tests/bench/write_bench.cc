@@ -38,7 +38,7 @@ model::Cycle MakeCycle(uint32_t kernels) {
   c.gpu.status = "collected";
   c.complete = true;
   c.threads.push_back({4242, "python"});
-  c.lanes = {{0, 1, 7, 7, 0, 0}, {0, 1, 20, 20, 0, 0}, {0, 1, 24, 24, 0, 0}};
+  c.lanes = {{0, 1, true, 7, 7, 0, 0}, {0, 1, true, 20, 20, 0, 0}, {0, 1, true, 24, 24, 0, 0}};
   c.devices.push_back({.ordinal = 0,
                        .name = "GPU",
                        .multiprocessors = 132,
