@@ -484,7 +484,9 @@ class BruteForce:
                 'callback_ns': own.callback_ns if own.callback_ns_measured else None,
                 'arm_wait_ns': own.arm_wait_ns, 'arm_ns': own.arm_ns,
                 'drain_cpu_ns': own.drain_cpu_ns, 'device_flush_age_ns': own.device_flush_age_ns,
-                'memory': {'host_bytes': own.host_bytes or None, 'device_bytes': None}}
+                'memory': {'host_bytes': own.host_bytes or None, 'device_bytes': None},
+                'raw_bytes': self.raw.raw_bytes, 'raw_bytes_steps': len(self.steps),
+                'bytes_per_step': self.raw.raw_bytes // len(self.steps)}
         self.same_row('cost', mine, {k: v for k, v in theirs.items() if k != 'ratio'})
         apart = [ns for i, ns, c in every if c == 0 and i != 0]
         zero = [ns for i, ns, _ in every if i == 0]

@@ -73,6 +73,7 @@ class Session:
         self._events, self._pairs = {}, None
         self._durations = {}
         self._known = {}  # of steps whose own begin and end came
+        self.raw_bytes = 0  # of the frames from the first that names the cycle to its CLOSED
         seen = set()
         for kind, _, payload in frames(path):
             if kind == 1:
@@ -80,6 +81,11 @@ class Session:
                 self.hello = self.hello or hello
             elif kind == 3:
                 batch = self.batch_pb.Batch.FromString(payload)
+                is_named = any(m.cycle == cycle for m in [
+                    *batch.cycle_events, *batch.notes, *batch.cycle_reports])
+                is_named = is_named or cycle in list(batch.steps.cycle or [0] * batch.steps.count)
+                if (is_named or self.raw_bytes) and not self._is_closed:
+                    self.raw_bytes += 24 + len(payload)
                 if batch.sequence in seen:
                     continue
                 seen.add(batch.sequence)
