@@ -114,7 +114,7 @@ std::string EncodeKernels(drain::BatchBuilder* builder,
                           const std::vector<core::KernelActivity>& kernels) {
   static const drain::KindTotals totals[drain::kActivityKinds] = {};
   for (const core::KernelActivity& kernel : kernels) builder->BatchBuilder::OnKernel(kernel);
-  return builder->Finish(1, 1, 0, totals);
+  return builder->Finish(1, 1, 0, totals, {});
 }
 
 void KernelBare(benchmark::State& state) {
@@ -226,7 +226,7 @@ void LaunchOurs(benchmark::State& state) {
       builder.AddCalls(0, pointers.data() + at,
                        static_cast<uint32_t>(std::min<size_t>(kRun, pointers.size() - at)));
     }
-    bytes = builder.Finish(1, 1, 0, totals);
+    bytes = builder.Finish(1, 1, 0, totals, {});
   }
   v1::Batch batch;
   if (!batch.ParseFromString(bytes) || batch.calls().count() != kRecords) {
