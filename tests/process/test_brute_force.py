@@ -24,8 +24,9 @@ class BruteForce(AgentTest):
         self.assertGreater(int(result.stdout.split()[0]), least, result.stdout)
 
     def test_train_loop(self):
+        # Whatever the machine does meanwhile, the device's part is there.
         env = self.environment(schedule='skip_first=4,wait=2,warmup=1,active=4,repeat=2',
-                               step='nvtx:train_step', labels='samples_per_step=64')
+                               step='nvtx:train_step', labels='samples_per_step=64', arm_wait='10s')
         self.run_app([app('train_loop'), '--steps', '22', '--lag', '1'], env)
         for cycle in self.traced(2):
             self.recompute(cycle, 300)
