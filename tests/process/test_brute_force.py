@@ -17,6 +17,7 @@ CAN_DECODE = shutil.which('protoc') is not None and \
 @unittest.skipUnless(CAN_DECODE, 'protoc or python3-protobuf is not installed')
 class BruteForce(AgentTest):
     def recompute(self, cycle, least):
+        self.assertNotEqual(cycle.manifest['gpu']['status'], 'unavailable', cycle.manifest['gpu'])
         number = int(os.path.basename(cycle.folder)[len('cycle-'):])
         result = self.run_app(['/usr/bin/python3', SCRIPT, os.path.dirname(cycle.folder), str(number)],
                               harness.clean_environment(), status=None)
