@@ -135,8 +135,8 @@ void OwnWork(const std::vector<RankSteps>& ranks, const Common& common, std::set
     if (!is_longer || double(times) < kMostSteps * double(steps)) continue;
     named->insert(r);
     const int64_t wait = MedianOf(common.wait[r]), others_wait = MedianOfOthers(common.wait, r);
-    std::string text =
-        fmt::format("slowest by own work in {} of {} steps that all ranks have whole", times, steps);
+    std::string text = fmt::format(
+        "slowest by own work in {} of {} steps that the ranks compared have whole", times, steps);
     if (others_wait > 0) {
       text += fmt::format("; in collectives with no compute beside {} a step, the others {}",
                           Duration(wait), Duration(others_wait));

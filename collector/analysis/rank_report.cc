@@ -124,8 +124,38 @@ void NameRanks(std::vector<RankSteps>* ranks) {
   }
 }
 
-// What the ranks that have a step say of it together.
-Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
+uint64_t WholeSteps(const RankSteps& rank) {
+  return static_cast<uint64_t>(std::count_if(
+      rank.steps.begin(), rank.steps.end(), [](const auto& step) { return step.second.is_whole; }));
+}
+
+// A rank that died or ended early has few whole steps, or none: to ask for steps that it has whole
+// too would leave the others uncompared.
+std::vector<RankSteps> Comparable(const std::vector<RankSteps>& ranks) {
+  uint64_t most = 0;
+  for (const RankSteps& rank : ranks) most = std::max(most, WholeSteps(rank));
+  std::vector<RankSteps> kept;
+  for (const RankSteps& rank : ranks) {
+    if (const uint64_t whole = WholeSteps(rank); whole > 0 && whole * 2 >= most) {
+      kept.push_back(rank);
+    }
+  }
+  return kept;
+}
+
+Json NotCompared(const std::vector<RankSteps>& ranks, const std::vector<RankSteps>& compared) {
+  Json out = Json::array();
+  for (const RankSteps& rank : ranks) {
+    const bool is_in = std::any_of(compared.begin(), compared.end(),
+                                   [&](const RankSteps& one) { return one.name == rank.name; });
+    if (!is_in) out.push_back({{"name", rank.name}, {"whole_steps", WholeSteps(rank)}});
+  }
+  return out;
+}
+
+// What the ranks that have a step say of it together; `compared`: those that must have it whole.
+Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
+             const std::vector<RankSteps>& compared) {
   const RankStep* slowest = nullptr;
   const RankSteps *slowest_rank = nullptr, *last_rank = nullptr;
   std::vector<int64_t> walls, begins, ends;
@@ -150,10 +180,12 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     return Json(*high - *low);
   };
-  const bool is_whole = std::all_of(ranks.begin(), ranks.end(), [index](const RankSteps& rank) {
+  const auto has_it_whole = [index](const RankSteps& rank) {
     const auto it = rank.steps.find(index);
     return it != rank.steps.end() && it->second.is_whole;
-  });
+  };
+  const bool is_whole =
+      compared.size() > 1 && std::all_of(compared.begin(), compared.end(), has_it_whole);
   return {{"index", index},
           {"ranks", walls.size()},
           {"whole_in_all", is_whole},
@@ -171,7 +203,7 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks) {
 }
 
 // The rank that is slowest, by own work, in most of the steps the readings look at, too: those that
-// are whole in every rank. Ties go to the lower rank.
+// are whole in every rank that is compared. Ties go to the lower rank.
 Json SlowestOf(const Json& steps, const std::vector<RankSteps>& ranks) {
   std::map<std::string, uint64_t> times;
   for (const Json& step : steps) {
@@ -208,7 +240,8 @@ Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> su
   }
   NameRanks(&ranks);
   for (size_t i = 0; i < ranks.size(); ++i) rows.push_back(RankRow(*summaries[i], ranks[i]));
-  for (const uint64_t step : indexes) steps.push_back(StepRow(step, ranks));
+  const std::vector<RankSteps> compared = Comparable(ranks);
+  for (const uint64_t step : indexes) steps.push_back(StepRow(step, ranks, compared));
   const Json slowest = SlowestOf(steps, ranks);
   const bool is_one_host = hosts.size() == 1;
   return {{"run", run.empty() ? Json(nullptr) : Json(run)},
@@ -220,7 +253,8 @@ Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> su
           {"host_names", hosts},
           // Nothing that is recorded tells one host's clock from another's.
           {"clock_offset_ns", is_one_host ? Json(0) : Json(nullptr)},
-          {"readings", RankReadings(ranks, is_one_host)}};
+          {"not_compared", NotCompared(ranks, compared)},
+          {"readings", RankReadings(compared, is_one_host)}};
 }
 
 }  // namespace

@@ -44,16 +44,31 @@ std::string RankRows(const Json& compared) {
   return out;
 }
 
+int64_t WholeSteps(const Json& compared) {
+  const Json& steps = compared.at("steps");
+  return std::count_if(steps.begin(), steps.end(),
+                       [](const Json& step) { return step.at("whole_in_all").get<bool>(); });
+}
+bool HasWholeSteps(const Json& compared) { return WholeSteps(compared) > 0; }
+
 std::string SlowestLine(const Json& compared) {
   const Json& slowest = compared.at("slowest");
   if (!slowest.is_object()) return "";
-  const Json& steps = compared.at("steps");
-  const auto whole = std::count_if(steps.begin(), steps.end(), [](const Json& step) {
-    return step.at("whole_in_all").get<bool>();
-  });
-  return fmt::format("  slowest: {} in {} of {} steps that all ranks have whole, by own work\n",
+  return fmt::format("  slowest: {} in {} of {} steps that {} have whole, by own work\n",
                      slowest.at("name").get<std::string>(), slowest.at("steps").get<uint64_t>(),
-                     whole);
+                     WholeSteps(compared),
+                     compared.at("not_compared").empty() ? "all ranks" : "those compared");
+}
+
+// Ranks that ended too early to be held against the others.
+std::string NotComparedLine(const Json& compared) {
+  std::string names;
+  for (const Json& one : compared.at("not_compared")) {
+    names += (names.empty() ? "" : ", ") + one.at("name").get<std::string>() + " (" +
+             Whole(one.at("whole_steps")) + ")";
+  }
+  if (names.empty()) return "";
+  return Paragraph("  ", 2, "not compared, for want of whole steps: " + names, kColumns);
 }
 
 std::string StepRows(const Json& compared, size_t top) {
@@ -97,7 +112,8 @@ std::string HostLines(const Json& compared) {
 }  // namespace
 
 std::string RankRowsText(const Json& compared) {
-  std::string out = RankRows(compared) + SlowestLine(compared) + HostLines(compared);
+  std::string out =
+      RankRows(compared) + SlowestLine(compared) + NotComparedLine(compared) + HostLines(compared);
   for (const Json& reading : compared.at("readings")) {
     out += Paragraph("  ", 2, reading.at("observation").get<std::string>(), kColumns - 12);
   }
@@ -108,7 +124,8 @@ std::string RanksText(const Json& compared, size_t top) {
   std::string out =
       fmt::format("Cycle {}{}\n", compared.at("cycle").get<uint64_t>(),
                   compared.at("run").is_string() ? " of run " + NameOf(compared.at("run")) : "");
-  out += RankRows(compared) + SlowestLine(compared) + HostLines(compared);
+  out +=
+      RankRows(compared) + SlowestLine(compared) + NotComparedLine(compared) + HostLines(compared);
   out += Paragraph("  ", 2,
                    "median, spread: of a step's time; own work: that less its exposed collectives "
                    "(median); busy to exposed: unions within each device's span, added over its "
@@ -117,7 +134,10 @@ std::string RanksText(const Json& compared, size_t top) {
   out += "\n" + StepRows(compared, top);
   const Json& readings = compared.at("readings");
   if (readings.empty()) {
-    return out + "\nNo rank stands out: own work, waiting and begins are alike.\n";
+    return out + (HasWholeSteps(compared)
+                      ? "\nNo rank stands out: own work, waiting and begins are alike.\n"
+                      : "\nNo step is whole in two ranks or more: nothing can be said of who is "
+                        "slower.\n");
   }
   for (const Json& reading : readings) {
     out += "\n" +

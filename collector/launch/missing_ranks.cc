@@ -48,7 +48,8 @@ std::vector<std::string> MissingRanks(const std::vector<SessionEntry>& sessions)
   for (const SessionEntry& session : sessions) {
     world = std::max(world, session.world_size);
     there.insert(session.rank);
-    if (session.cycles.empty() && session.rank >= 0) without_cycle.insert(session.rank);
+    const bool goes_on = session.state != "closed" && session.IsAlive();
+    if (session.cycles.empty() && session.rank >= 0 && !goes_on) without_cycle.insert(session.rank);
   }
   const auto chosen = Chosen(sessions);
   for (int64_t rank = 0; rank < world && world <= kMostRanks; ++rank) {
@@ -56,9 +57,11 @@ std::vector<std::string> MissingRanks(const std::vector<SessionEntry>& sessions)
   }
   std::vector<std::string> lines;
   if (!missing.empty())
-    lines.push_back(
-        Named(missing, " ended before its warmup: no cycle (unless it ran on another host)",
-              " ended before their warmup: no cycle (unless they ran on another host)"));
+    lines.push_back(Named(missing,
+                          " ended before its warmup: no cycle (unless it ran on another host, or "
+                          "as a run of its own)",
+                          " ended before their warmup: no cycle (unless they ran on another host, "
+                          "or as runs of their own)"));
   if (!without_cycle.empty())
     lines.push_back(Named(without_cycle, " ended before its first active step: no cycle",
                           " ended before their first active step: no cycle"));

@@ -19,6 +19,7 @@ struct Rank {
   std::string run = "";
   int64_t pid = 1;
   int64_t armed_at = 0;  // the process's steps before its arming
+  bool is_cut = false;   // no step of it is whole
 };
 
 Json Summary(const Rank& r, uint64_t cycle = 0) {
@@ -31,7 +32,7 @@ Json Summary(const Rank& r, uint64_t cycle = 0) {
                     {"wall_ns", r.walls_ms[i] * kMs},
                     {"exposed_collective_ns", r.exposed_ms * kMs},
                     {"launches", 5},
-                    {"complete", true},
+                    {"complete", !r.is_cut},
                     {"contains_tracer_start", false}});
   }
   return {{"session",
@@ -113,7 +114,35 @@ TEST(Ranks, TheHeadCountsTheStepsThatReadingsCount) {
             std::string::npos)
       << text;
   EXPECT_EQ(compared.at("readings").at(0).at("evidence").at("text"),
-            "slowest by own work in 2 of 2 steps that all ranks have whole");
+            "slowest by own work in 2 of 2 steps that the ranks compared have whole");
+}
+
+// A rank that ended early or was killed: what the others did is compared all the same.
+TEST(Ranks, ARankWithFewWholeStepsBlindsNobody) {
+  const Rank slow{2, {13, 13, 13, 13}};
+  for (const Rank& early : {Rank{.rank = 3, .walls_ms = {10}},
+                            Rank{.rank = 3, .walls_ms = {10, 10, 10, 10}, .is_cut = true}}) {
+    const Json compared = Compared({{0, {10, 10, 10, 10}}, {1, {10, 10, 10, 10}}, slow, early});
+    EXPECT_EQ(Ids(compared), std::vector<std::string>{"straggler"});
+    EXPECT_EQ(compared.at("slowest").at("rank"), 2);
+    EXPECT_EQ(compared.at("slowest").at("steps"), 4);
+    ASSERT_EQ(compared.at("not_compared").size(), 1U);
+    const std::string text = RanksText(compared, 8);
+    EXPECT_NE(text.find("not compared, for want of whole steps: rank 3 (" +
+                        std::string(early.is_cut ? "0" : "1") + ")"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("slowest: rank 2 in 4 of 4 steps that those compared have whole"),
+              std::string::npos);
+  }
+}
+
+TEST(Ranks, WithoutAWholeStepNothingIsSaidOfRanks) {
+  const Json compared =
+      Compared({{0, {10, 11}}, Rank{.rank = 1, .walls_ms = {11, 10}, .is_cut = true}});
+  const std::string text = RanksText(compared, 8);
+  EXPECT_EQ(text.find("alike"), std::string::npos) << text;
+  EXPECT_NE(text.find("nothing can be said of who is slower"), std::string::npos);
 }
 
 TEST(Ranks, AlikeRanksGiveNoReading) {

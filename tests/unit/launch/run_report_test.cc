@@ -1,6 +1,8 @@
 // The launcher's last lines.
 #include "collector/launch/run_report.h"
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,6 +108,11 @@ TEST_F(RunReportTest, NamesRanksThatLeftNothing) {
   EXPECT_THAT(Lines(), Contains(HasSubstr("  rank 1 ended before its warmup: no cycle")));
   outcome_.written.sessions[1].cycles.clear();
   EXPECT_THAT(Lines(), Contains("  rank 2 ended before its first active step: no cycle"));
+  SessionEntry& second = outcome_.written.sessions[1];
+  const int64_t pid = second.pid;
+  second.state = "open", second.pid = getpid();  // outlives the command
+  EXPECT_THAT(Lines(), Not(Contains(HasSubstr("first active step"))));
+  second.state = "closed", second.pid = pid;
   plan_.is_task = true;  // the others may be on their way
   EXPECT_THAT(Lines(), Not(Contains(HasSubstr("no cycle"))));
 }
