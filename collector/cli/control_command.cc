@@ -300,10 +300,13 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
     const int status = WaitForStarted(start.answers, targets.matched, dirs, &laggards);
     return targets.error.empty() ? status : 1;
   }
-  if (command.waits && start.error.empty()) WaitUntilIdle(&start.answers, dirs, &laggards);
+  bool is_good = targets.error.empty() && start.error.empty();
+  if (command.waits && start.error.empty()) {
+    WaitUntilIdle(&start.answers, dirs, &laggards);
+    is_good = is_good && IsAllWritten(start.answers, targets.matched);
+  }
   const int status = PrintAnswers(command, start.answers);
-  const bool is_good = targets.error.empty() && start.error.empty() && laggards.names.empty();
-  return is_good ? status : 1;
+  return is_good && laggards.names.empty() ? status : 1;
 }
 
 }  // namespace stepagent::cli

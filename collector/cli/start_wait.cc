@@ -55,6 +55,11 @@ bool IsFinished(Answer* answer, int* silent, const proto::RuntimeDirs& dirs,
   }
   if (!now.is_gone && ++*silent < kSilentRounds) return false;
   FollowFiles(answer->message->status().session_dir(), dirs, deadline);
+  if (now.is_gone) {  // what it said last is no longer so
+    v1::AgentStatus* status = answer->message->mutable_status();
+    status->set_phase(v1::PHASE_DONE);
+    if (status->last_error().empty()) status->set_last_error("the process has ended");
+  }
   return true;
 }
 
@@ -68,6 +73,14 @@ std::vector<launch::CycleEntry> NewCycles(const Answer& answer, uint32_t cycles_
   for (const launch::CycleEntry& cycle : read->cycles)
     if (cycle.index >= cycles_before) cycles.push_back(cycle);
   return cycles;
+}
+
+// Some, none of them left for later or cut by its process's death.
+bool AreGood(const std::vector<launch::CycleEntry>& cycles) {
+  return !cycles.empty() &&
+         std::none_of(cycles.begin(), cycles.end(), [](const launch::CycleEntry& cycle) {
+           return cycle.IsDeferred() || cycle.ended == "killed";
+         });
 }
 
 // What the agent itself says it wrote since: its folder may lie in another container's mounts.
@@ -109,9 +122,7 @@ bool PrintResult(const Answer& answer, const Answer& before) {
     std::printf("  nothing was written%s%s\n", status.last_error().empty() ? "" : ": ",
                 status.last_error().c_str());
   }
-  return !cycles.empty() &&
-         std::none_of(cycles.begin(), cycles.end(),
-                      [](const launch::CycleEntry& cycle) { return cycle.IsDeferred(); });
+  return AreGood(cycles);
 }
 
 std::string WhoIs(const Answer& answer) {
@@ -183,6 +194,17 @@ void WaitUntilIdle(std::vector<Answer>* answers, const proto::RuntimeDirs& dirs,
     bar.Show(done, answers->size(), std::chrono::steady_clock::now());
     if (done < answers->size()) poll(nullptr, 0, kRoundMs);
   }
+}
+
+bool IsAllWritten(const std::vector<Answer>& answers, const std::vector<Answer>& before) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (!WasTaken(answers[i])) return false;
+    launch::SessionEntry session;
+    const uint32_t cycles_before = before[i].message ? before[i].message->status().cycle() : 0;
+    const auto cycles = NewCycles(answers[i], cycles_before, &session);
+    if (!AreGood(cycles) && WrittenElsewhere(answers[i], before[i]).empty()) return false;
+  }
+  return true;
 }
 
 int WaitForStarted(std::vector<Answer> answers, const std::vector<Answer>& before,

@@ -26,8 +26,11 @@ struct Laggards {
 // Replaces each answer's status by the last one seen.
 void WaitUntilIdle(std::vector<launch::Answer>* answers, const proto::RuntimeDirs& dirs,
                    Laggards* laggards);
-// Waits and prints. `before`: the state ahead of the start. 0, or 1 when one refused, hung or wrote
-// nothing.
+// Whether each wrote what was begun since `before`, and none of them died in its window.
+[[nodiscard]] bool IsAllWritten(const std::vector<launch::Answer>& answers,
+                                const std::vector<launch::Answer>& before);
+// Waits and prints. `before`: the state ahead of the start. 0, or 1 when one refused, hung, was
+// killed in the window or wrote nothing.
 [[nodiscard]] int WaitForStarted(std::vector<launch::Answer> answers,
                                  const std::vector<launch::Answer>& before,
                                  const proto::RuntimeDirs& dirs, Laggards* laggards);

@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import signal
+import subprocess
 import time
 import unittest
 
@@ -52,6 +53,21 @@ class Server(AgentTest):
             time.sleep(left)  # the distance is what is asked for
         self.last_toggle = time.monotonic()
         process.send_signal(signal.SIGUSR2)
+
+    def test_a_process_that_is_killed_in_the_window_is_said(self):
+        for options in ((), ('--json',)):
+            with self.subTest(options):
+                process = self.serve()
+                with subprocess.Popen([harness.STEPAGENT, 'start', str(self.pid), '--for', '60s', *options],
+                                      env=dict(harness.clean_environment(),
+                                               STEPAGENT_RUNTIME_DIR=self.runtime),
+                                      stdout=subprocess.PIPE, text=True) as start:
+                    self.await_phase('active')
+                    process.kill()
+                    said, _ = start.communicate(timeout=harness.PATIENCE)
+                self.assertEqual(start.returncode, 1, said)
+                self.assertIn('the process has ended', said)
+                self.assertNotIn('"phase": "active"', said)
 
     def switches(self):
         """Voluntary context switches of our threads, once all of them sleep: how often they woke."""
