@@ -47,7 +47,9 @@ std::string ReadCycles(const std::string& raw_path,
     const auto type = static_cast<proto::FrameType>(frame.header.type);
     if (type == proto::FrameType::kHello) {
       v1::Hello hello;
-      if (!hello.ParseFromString(frame.payload)) return raw_path + ": its Hello is not readable";
+      const bool is_readable = hello.ParseFromString(frame.payload);
+      if (!is_readable && builder == nullptr) return raw_path + ": its Hello is not readable";
+      if (!is_readable) continue;  // a later one changes settings, no more
       has_rank = hello.identity().rank() >= 0;
       if (builder != nullptr) builder->Update(hello);
       if (builder == nullptr) builder = std::make_unique<model::CycleBuilder>(hello);

@@ -2,12 +2,14 @@
 #include "collector/spool/raw_file.h"
 
 #include <csignal>
+#include <fstream>
 
 #include <sys/resource.h>
 
 #include "gtest/gtest.h"
 
 #include "collector/ingest/frame_reader.h"
+#include "collector/spool/recover.h"
 #include "tests/support/batch_factory.h"
 #include "tests/unit/collector_ingest/temporary_folder.h"
 
@@ -112,6 +114,25 @@ TEST(RawFile, GarbageOfAnyLengthIsPassedOver) {
   uint64_t cut = 0;
   EXPECT_EQ(PayloadsIn(path, &cut), (std::vector<std::string>{"first", "second"}));
   EXPECT_EQ(cut, 4U);
+}
+
+// What came before is given either way.
+TEST(RawFile, ALaterHelloThatCannotBeReadIsPassedOver) {
+  test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/raw.steps";
+  test::BatchFactory agent;
+  std::string bytes = agent.HelloFrame();
+  agent.WholeCycle(0, 0, 2, 1'000'000, 1);
+  bytes += test::MakeFrame(proto::FrameType::kBatch, agent.Take(9'000'000).SerializeAsString());
+  bytes += test::MakeFrame(proto::FrameType::kHello, "\xff\xff");
+  agent.WholeCycle(1, 4, 2, 20'000'000, 100);
+  bytes += test::MakeFrame(proto::FrameType::kBatch, agent.Take(29'000'000).SerializeAsString());
+  std::ofstream(path, std::ios::binary) << bytes;
+  RawReport report;
+  std::vector<uint32_t> cycles;
+  const auto keep = [&](const model::Cycle& cycle) { cycles.push_back(cycle.index); };
+  EXPECT_EQ(ReadCycles(path, keep, &report), "");
+  EXPECT_EQ(cycles, (std::vector<uint32_t>{0, 1}));
 }
 
 TEST(RawFile, LinksAreNotFollowedAndTheLockIsSeen) {
