@@ -143,12 +143,16 @@ std::vector<RankSteps> Comparable(const std::vector<RankSteps>& ranks) {
   return kept;
 }
 
+bool IsAmong(const std::vector<RankSteps>& compared, const RankSteps& rank) {
+  return std::any_of(compared.begin(), compared.end(),
+                     [&](const RankSteps& one) { return one.name == rank.name; });
+}
+
 Json NotCompared(const std::vector<RankSteps>& ranks, const std::vector<RankSteps>& compared) {
   Json out = Json::array();
   for (const RankSteps& rank : ranks) {
-    const bool is_in = std::any_of(compared.begin(), compared.end(),
-                                   [&](const RankSteps& one) { return one.name == rank.name; });
-    if (!is_in) out.push_back({{"name", rank.name}, {"whole_steps", WholeSteps(rank)}});
+    if (!IsAmong(compared, rank))
+      out.push_back({{"name", rank.name}, {"whole_steps", WholeSteps(rank)}});
   }
   return out;
 }
@@ -164,7 +168,8 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
     if (it == rank.steps.end()) continue;
     const RankStep& step = it->second;
     walls.push_back(step.wall_ns);
-    if (slowest == nullptr || step.OwnNs() > slowest->OwnNs()) {
+    const bool counts = compared.size() < 2 || IsAmong(compared, rank);
+    if (counts && (slowest == nullptr || step.OwnNs() > slowest->OwnNs())) {
       slowest = &step;
       slowest_rank = &rank;
     }

@@ -137,6 +137,15 @@ TEST(Ranks, ARankWithFewWholeStepsBlindsNobody) {
   }
 }
 
+// The last step of a killed rank is as long as nobody knows.
+TEST(Ranks, ARankThatIsNotComparedIsNotTheSlowest) {
+  const Rank cut{.rank = 3, .walls_ms = {50, 50, 50}, .is_cut = true};
+  const Json compared = Compared({{0, {10, 10, 10}}, {1, {13, 13, 13}}, {2, {10, 10, 10}}, cut});
+  EXPECT_EQ(compared.at("slowest").at("rank"), 1);
+  EXPECT_EQ(compared.at("steps").at(0).at("slowest_rank"), 1);
+  EXPECT_EQ(compared.at("steps").at(0).at("ranks"), 4);
+}
+
 TEST(Ranks, WithoutAWholeStepNothingIsSaidOfRanks) {
   const Json compared =
       Compared({{0, {10, 11}}, Rank{.rank = 1, .walls_ms = {11, 10}, .is_cut = true}});
