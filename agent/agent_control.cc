@@ -1,15 +1,9 @@
 // Requests: signals and `stepagent start|stop|toggle|status`.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-
 #include "agent/agent.h"
 #include "agent/core/clock.h"
 #include "agent/core/phase_words.h"
 #include "agent/guard/log.h"
+#include "proto/out_folder.h"
 
 namespace stepagent::agent {
 namespace {
@@ -32,22 +26,6 @@ Answer::Verdict ToAnswer(StepGate::Verdict verdict) {
       break;
   }
   return Answer::Verdict::kRefused;
-}
-
-// Why no folder can be made at `out`, or "": known now, before anything is recorded in vain.
-std::string WhyNotWritable(const std::string& out) {
-  struct stat st {};
-  std::string folder = out;
-  while (folder.size() > 1 && stat(folder.c_str(), &st) != 0) {
-    folder.resize(std::max<size_t>(folder.rfind('/'), 1));
-  }
-  int error = access(folder.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
-  if (stat(folder.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) error = ENOTDIR;
-  if (error == 0) return {};
-  char text[128];
-  return out + ": cannot be created: " + folder + ": " + strerror_r(error, text, sizeof text) +
-         "; give --out (STEPAGENT_OUT) a folder that user " + std::to_string(geteuid()) +
-         " can write to";
 }
 
 }  // namespace
@@ -149,8 +127,8 @@ drain::ControlAnswerData Agent::HandleStart(const drain::ControlRequestData& req
 std::string Agent::WhyNotCapture(const proto::Settings& settings) const {
   // A collector that was named has a folder of its own.
   if (settings.collector == "auto") {
-    std::string problem = WhyNotWritable(settings.out);
-    if (!problem.empty()) return problem;
+    const std::string problem = proto::WhyNotCreatable(settings.out);
+    if (!problem.empty()) return problem + "; give " + proto::OutFolderCure();
   }
   const uint32_t device = settings.require & kDeviceKinds;
   if (device != 0 && !controller_->HasCuda()) {

@@ -13,8 +13,8 @@
 
 #include "collector/cli/doctor_check.h"
 #include "collector/launch/library.h"
-#include "collector/launch/out_folder.h"
 #include "collector/launch/program.h"
+#include "proto/out_folder.h"
 #include "proto/shell_word.h"
 
 namespace stepagent::cli {
@@ -155,7 +155,7 @@ void CheckCollector(const Ground& ground, Checks* checks) {
 void CheckSocket(const Ground& ground, Checks* checks) {
   const std::string folder = proto::SocketFolder(ground.dirs);
   Check check{"socket", State::kOk, "", "`stepagent start` reaches processes by it", ""};
-  const std::string existing = folder.empty() ? "" : launch::ExistingFolder(folder);
+  const std::string existing = folder.empty() ? "" : proto::ExistingFolder(folder);
   const bool is_asked = !ground.dirs.stepagent_runtime_dir.empty();
   if (!folder.empty() && access(existing.c_str(), W_OK | X_OK) == 0) {
     check.found = folder;
@@ -174,21 +174,21 @@ void CheckSocket(const Ground& ground, Checks* checks) {
 void CheckOutput(const Ground& ground, Checks* checks) {
   const std::string& out = ground.settings.out;
   Check check{"output", State::kOk, out, "every trace goes there", ""};
-  if (const std::string why = launch::WhyNotCreatable(out); !why.empty()) {
+  if (const std::string why = proto::WhyNotCreatable(out); !why.empty()) {
     check.state = State::kFailure;
     check.found = why;
-    check.type = launch::OutFolderCure();
-  } else if (!launch::IsFolder(out)) {
+    check.type = proto::OutFolderCure();
+  } else if (!proto::IsFolder(out)) {
     check.found += " (will be made)";
   }
   checks->push_back(check);
 }
 
 void CheckDisk(const Ground& ground, Checks* checks) {
-  std::string folder = launch::ExistingFolder(ground.settings.out);
+  std::string folder = proto::ExistingFolder(ground.settings.out);
   struct statvfs space {};
   Check check{"disk", State::kOk, "", "recording stops below 10 % of free space", ""};
-  if (!launch::IsFolder(folder)) folder = Parent(folder);
+  if (!proto::IsFolder(folder)) folder = Parent(folder);
   if (statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) {
     check.state = State::kWarning;
     check.found = folder + ": its free space cannot be told";

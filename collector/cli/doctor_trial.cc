@@ -15,9 +15,9 @@
 
 #include "collector/cli/start_wait.h"
 #include "collector/launch/control_client.h"
-#include "collector/launch/out_folder.h"
 #include "collector/launch/run_plan.h"
 #include "collector/launch/session_wait.h"
+#include "proto/out_folder.h"
 
 namespace stepagent::cli {
 namespace {
@@ -91,7 +91,7 @@ class TrialRun {
 
 // Traces of a trial are nobody's: into a folder that is removed, wherever one can be made.
 bool TrialRun::MakeFolder() {
-  const std::string out = launch::ExistingFolder(ground_.settings.out);
+  const std::string out = proto::ExistingFolder(ground_.settings.out);
   for (std::string base :
        {ground_.environment.Get("TMPDIR"), std::string("/tmp"), out, std::string("/dev/shm")}) {
     if (base.empty() || base[0] != '/') continue;

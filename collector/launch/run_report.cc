@@ -13,9 +13,9 @@
 
 #include "collector/analysis/rank_report.h"
 #include "collector/launch/missing_ranks.h"
-#include "collector/launch/out_folder.h"
 #include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
+#include "proto/out_folder.h"
 #include "proto/shell_word.h"
 
 namespace stepagent::launch {
@@ -192,7 +192,7 @@ constexpr uint64_t kNoSpaceBytes = 64 * 1024;
 std::string WhyNoSpace(const RunPlan& plan) {
   if (plan.settings.collector != "auto") return {};  // a folder of its own
   struct statvfs space {};
-  const std::string folder = ExistingFolder(plan.RunFolder());
+  const std::string folder = proto::ExistingFolder(plan.RunFolder());
   if (statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) return {};
   if (uint64_t{space.f_bavail} * space.f_frsize >= kNoSpaceBytes) return {};
   return folder +
@@ -211,8 +211,8 @@ std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
   if (outcome.collector.state == CollectorWord::State::kOthers)
     return "a process of user " + std::to_string(outcome.collector.uid) +
            " holds this run's socket: give STEPAGENT_RUNTIME_DIR a folder of your own";
-  if (const std::string why = WhyNotCreatable(plan.settings.out); !why.empty())
-    return why + "; give " + OutFolderCure();
+  if (const std::string why = proto::WhyNotCreatable(plan.settings.out); !why.empty())
+    return why + "; give " + proto::OutFolderCure();
   return "no process of the run came to a first warmup";
 }
 

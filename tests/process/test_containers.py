@@ -210,7 +210,7 @@ class Containers(AgentTest):
         other = self.contain([harness.STEPAGENT, 'start', '1', '--for', '200ms', '--out', '/data/traces'],
                              env, net_of=self.inside(server))
         out, _ = self.finish(other, 1)
-        for part in ('/data/traces: cannot be created: /: Permission denied', '--out', '65534'):
+        for part in ('/data/traces: cannot be created: /: Read-only file system', '--out', '65534'):
             self.assertIn(part, out)
         self.assertEqual(harness.cycles(self.out), [])
 
@@ -256,7 +256,8 @@ class Containers(AgentTest):
                    'some of the cycle is on disk')
         os.kill(inside, signal.SIGKILL)
         process.wait(timeout=harness.PATIENCE)
-        self.assertEqual([c for c in harness.cycles(self.out) if c.manifest['cycle']['complete']], [])
+        # Its folder may be there since the first active step; what it holds is written by whoever reads.
+        self.assertEqual(glob.glob(os.path.join(self.out, '*', 'sessions', '*', 'cycle-*', 'manifest.json')), [])
         # In the next container of the pod PID 1 is another process of the same host.
         report = self.contain([harness.STEPAGENT, 'report', '/shared/out'],
                               self.variables(preload=False))

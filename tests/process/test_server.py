@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
 import harness
 from harness import AgentTest, app, eventually
@@ -66,7 +65,7 @@ class Server(AgentTest):
                     process.kill()
                     said, _ = start.communicate(timeout=harness.PATIENCE)
                 self.assertEqual(start.returncode, 1, said)
-                self.assertIn('the process has ended', said)
+                self.assertIn('"has_ended": true' if options else '  the process has ended', said)
                 self.assertNotIn('"phase": "active"', said)
 
     def switches(self):
@@ -148,13 +147,31 @@ class Server(AgentTest):
         cycle, = self.traced(1)
         self.assertEqual(len(cycle.steps), 2)
 
-    @unittest.skipIf(os.geteuid() != 0, 'only root is told that it may write where it cannot')
+    def test_a_folder_that_cannot_be_created_is_refused_at_once(self):
+        """Where any look says that root may write, and only trying tells; nothing is left armed."""
+        process = self.serve()
+        start = ('start', str(self.pid), '--steps', '2', '--step', 'nvtx:request')
+        too_long = os.path.join(self.scratch, 'x' * 300)
+        for out, reason in (('/proc/none', '/proc: No such file or directory' if os.geteuid() == 0 else '/proc: '),
+                            (too_long, 'File name too long')):
+            result = self.ask(*start, '--out', out, status=1)
+            self.assertIn('refused: %s: cannot be created: ' % out, result.stdout)
+            self.assertIn(reason, result.stdout)
+            self.assertIn('give --out DIR (STEPAGENT_OUT=DIR) with a folder that user %d can write to'
+                          % os.geteuid(), result.stdout)
+            status = self.status()
+            self.assertEqual((status['phase'], status['cycle'], status['cycles_lost']), ('idle', 0, 0))
+        self.assertEqual([name for name in os.listdir(self.scratch) if 'probe' in name], [])
+        self.stop_app(process)
+
     def test_a_start_refused_by_the_collector_ends_and_says_why_and_the_next_one_may_work(self):
         """B017: a folder that cannot be made costs that window, not the session."""
         process = self.serve(log='warn')
         start = ('start', str(self.pid), '--steps', '2', '--step', 'nvtx:request')
-        result = self.ask(*start, '--out', '/proc/none', status=1)
-        self.assertIn('/proc/none', result.stdout)
+        # Below a folder that is not there yet, no look tells that this name is too long.
+        out = os.path.join(self.scratch, 'missing', 'x' * 300)
+        result = self.ask(*start, '--out', out, status=1)
+        self.assertIn(out, result.stdout)
         self.assertIn('cannot create folder', result.stdout)
         self.assertEqual(self.status()['cycles_lost'], 1)
         result = self.ask(*start)

@@ -1,4 +1,4 @@
-#include "collector/launch/out_folder.h"
+#include "proto/out_folder.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace stepagent::launch {
+namespace stepagent::proto {
 
 std::string ExistingFolder(const std::string& path) {
   struct stat st {};
@@ -30,8 +30,12 @@ std::string WhyNotCreatable(const std::string& out) {
   int error = mkdtemp(probe.data()) == nullptr ? errno : 0;
   if (error == 0) rmdir(probe.c_str());
   if (error == 0 && existing == out && !IsFolder(out)) error = ENOTDIR;
+  struct stat st {};
+  const bool is_absent = error == 0 && lstat(out.c_str(), &st) != 0;
+  if (is_absent && errno != ENOENT) error = errno;  // a name that is too long, for instance
   if (error == 0) return {};
-  return out + ": cannot be created: " + existing + ": " + std::strerror(error);
+  char text[128];
+  return out + ": cannot be created: " + existing + ": " + strerror_r(error, text, sizeof text);
 }
 
 std::string OutFolderCure() {
@@ -39,4 +43,4 @@ std::string OutFolderCure() {
          " can write to";
 }
 
-}  // namespace stepagent::launch
+}  // namespace stepagent::proto

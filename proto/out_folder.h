@@ -1,13 +1,14 @@
 #pragma once
 // Whether a folder for traces can be made.
 //
-// Purpose: one check for `doctor` before a run and for the launcher's last lines.
+// Purpose: one check for `doctor` before a run, for an agent that is asked to start, and for the
+// launcher's last lines.
 // Thread rule: any. It makes and removes a folder of its own: what root may write, and what a file
 // system refuses, no look can tell.
 // Failure rule: the reason as text, with path and errno.
 #include <string>
 
-namespace stepagent::launch {
+namespace stepagent::proto {
 
 // The nearest path at or above `path` that exists.
 [[nodiscard]] std::string ExistingFolder(const std::string& path);
@@ -17,4 +18,4 @@ namespace stepagent::launch {
 // What to type then.
 [[nodiscard]] std::string OutFolderCure();
 
-}  // namespace stepagent::launch
+}  // namespace stepagent::proto
