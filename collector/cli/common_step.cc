@@ -18,6 +18,8 @@ constexpr int kPaceMs = 500;
 // Ahead of the fastest, first try; doubled with each further one. Requests take milliseconds.
 constexpr double kFirstLeadSeconds = 1.0;
 constexpr int kTries = 5;
+// Enough for an agent that is well on a machine that is busy, however little time is left.
+constexpr auto kLeastAnswerTime = std::chrono::milliseconds(500);
 // For a step that begins while we look, and for one whose pace could not be seen.
 constexpr uint64_t kMargin = 2;
 
@@ -64,6 +66,13 @@ const Answer* TakenMeanwhile(const std::vector<Answer>& before, const std::vecto
   return has_started ? taken : nullptr;
 }
 
+Answer NotAsked(const proto::AgentEntry& agent) {
+  Answer answer;
+  answer.agent = agent;
+  answer.error = "--timeout was over before it was asked to start";
+  return answer;
+}
+
 // The step that a group begins with; looks at those of it that can begin at all.
 uint64_t AgreedStep(const std::vector<Answer>& group, double lead_seconds, uint64_t warmup,
                     const Deadline& deadline) {
@@ -76,6 +85,10 @@ uint64_t AgreedStep(const std::vector<Answer>& group, double lead_seconds, uint6
   poll(nullptr, 0, kPaceMs);
   const std::vector<Answer> now = launch::AskAll(free, status, AnswerTime(deadline));
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (deadline) {  // half of what is left to come to the step, the other half to record
+    const double left = std::chrono::duration<double>(*deadline - Clock::now()).count();
+    lead_seconds = std::clamp(left / 2, 0.0, lead_seconds);
+  }
   return ChooseStep(before, now, seconds, lead_seconds, warmup);
 }
 
@@ -84,6 +97,18 @@ struct GroupStart {
   std::optional<uint64_t> at_step;
   std::string error;
 };
+
+// No common step: nothing of the group records, and none of it has taken the start.
+GroupStart Fail(GroupStart start, const std::string& why) {
+  start.at_step.reset();
+  start.error = why;
+  for (Answer& answer : start.answers) {
+    if (VerdictOf(answer) != v1::ControlAnswer::OK) continue;
+    answer.message->set_verdict(v1::ControlAnswer::REFUSED);
+    answer.message->set_reason("nothing was started: no common step");
+  }
+  return start;
+}
 
 GroupStart StartGroup(const std::vector<Answer>& group, v1::ControlRequest request,
                       std::optional<uint64_t> at_step, uint64_t warmup, const Deadline& deadline) {
@@ -96,10 +121,10 @@ GroupStart StartGroup(const std::vector<Answer>& group, v1::ControlRequest reque
     request.set_at_step(step + 1);
     start.answers = launch::AskAll(agents, request, AnswerTime(deadline));
     if (const Answer* taken = TakenMeanwhile(group, start.answers)) {
-      start.error = "another start came in between and has process " +
-                    std::to_string(taken->agent.pid) + ": this one has started nothing; try again";
       StopStarted(start.answers);
-      return start;
+      return Fail(start, "another start came in between and has process " +
+                             std::to_string(taken->agent.pid) +
+                             ": this one has started nothing; try again");
     }
     const bool is_late =
         std::any_of(start.answers.begin(), start.answers.end(),
@@ -107,16 +132,13 @@ GroupStart StartGroup(const std::vector<Answer>& group, v1::ControlRequest reque
     start.at_step = step;
     if (!is_late) return start;
     StopStarted(start.answers);
-    if (at_step) {
-      start.error = "step " + std::to_string(step) + " is past, or too near, in a process";
-      return start;
-    }
+    if (at_step)
+      return Fail(start, "step " + std::to_string(step) + " is past, or too near, in a process");
   }
-  start.at_step.reset();
-  start.error = IsOver(deadline)
-                    ? "--timeout was over before a step was agreed on: nothing was started"
-                    : "the processes step too fast for a step to be agreed on: give --at-step N";
-  return start;
+  return Fail(start,
+              IsOver(deadline)
+                  ? "--timeout was over before a step was agreed on: nothing was started"
+                  : "the processes step too fast for a step to be agreed on: give --at-step N");
 }
 
 }  // namespace
@@ -124,7 +146,7 @@ GroupStart StartGroup(const std::vector<Answer>& group, v1::ControlRequest reque
 std::chrono::milliseconds AnswerTime(const Deadline& deadline) {
   if (!deadline) return launch::kAnswerTimeout;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now());
-  return std::clamp(left, std::chrono::milliseconds(1), launch::kAnswerTimeout);
+  return std::clamp(left / 4, kLeastAnswerTime, launch::kAnswerTimeout);
 }
 
 std::vector<std::vector<size_t>> CountTogether(const std::vector<Answer>& targets,
@@ -192,6 +214,10 @@ CommonStart StartTogether(const std::vector<Answer>& targets, const v1::ControlR
       start.answers[members[i]] = begun.answers[i];
       start.at_steps[members[i]] = begun.at_step;
     }
+  }
+  if (IsOver(deadline)) {
+    for (const size_t i : alone) start.answers[i] = NotAsked(targets[i].agent);
+    return start;
   }
   std::vector<proto::AgentEntry> agents;
   for (const size_t i : alone) agents.push_back(targets[i].agent);

@@ -29,7 +29,8 @@ struct CommonStart {
 // and one NVTX step source, in a request that goes by steps. Whoever is in none starts by itself.
 [[nodiscard]] std::vector<std::vector<size_t>> CountTogether(
     const std::vector<launch::Answer>& targets, const v1::ControlRequest& request);
-// The time a request may take: that of an agent that only waits, or what is left.
+// The time a request may take: that of an agent that only waits, or a quarter of what is left, so
+// that one that hangs takes neither the others' turn nor the command's time.
 [[nodiscard]] std::chrono::milliseconds AnswerTime(const Deadline& deadline);
 // Steps ahead of `now` that leave `lead_seconds` at the fastest process's pace.
 [[nodiscard]] uint64_t ChooseStep(const std::vector<launch::Answer>& before,

@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "collector/cli/arguments.h"
 #include "collector/cli/common_step.h"
+#include "collector/cli/start_outcome.h"
 #include "collector/cli/start_turn.h"
 #include "collector/cli/start_wait.h"
 #include "collector/cli/targets.h"
@@ -168,7 +169,8 @@ ordered_json AnswerJson(const Answer& answer) {
               {"exe", s.exe()},
               {"rank", s.rank() < 0 ? ordered_json() : ordered_json(s.rank())},
               {"run", s.run()},
-              {"phase", launch::PhaseText(s.phase())},
+              {"phase", launch::PhaseText(answer.is_gone ? v1::PHASE_DONE : s.phase())},
+              {"has_ended", answer.is_gone},
               {"step", s.step()},
               {"cycle", s.cycle()},
               {"cycles_written", s.cycles_written()},
@@ -296,17 +298,17 @@ int ControlMain(const std::string& verb, const std::vector<std::string>& args,
   SayBeginSteps(start);
   start.at_steps.resize(start.answers.size());
   Laggards laggards{start.at_steps, kLaggardTime, deadline, {}};
-  if (command.waits && !command.as_json && start.error.empty()) {
-    const int status = WaitForStarted(start.answers, targets.matched, dirs, &laggards);
-    return targets.error.empty() ? status : 1;
-  }
   bool is_good = targets.error.empty() && start.error.empty();
-  if (command.waits && start.error.empty()) {
-    WaitUntilIdle(&start.answers, dirs, &laggards);
-    is_good = is_good && IsAllWritten(start.answers, targets.matched);
+  if (!command.waits) return PrintAnswers(command, start.answers) == 0 && is_good ? 0 : 1;
+  WaitUntilIdle(&start.answers, targets.matched, dirs, &laggards);
+  is_good = is_good && laggards.names.empty();
+  for (size_t i = 0; i < start.answers.size(); ++i) {
+    const StartOutcome outcome = OutcomeOf(start.answers[i], targets.matched[i]);
+    is_good = is_good && outcome.is_good;
+    if (!command.as_json) PrintOutcome(start.answers[i], outcome);
   }
-  const int status = PrintAnswers(command, start.answers);
-  return is_good && laggards.names.empty() ? status : 1;
+  if (command.as_json) static_cast<void>(PrintAnswers(command, start.answers));
+  return is_good ? 0 : 1;
 }
 
 }  // namespace stepagent::cli

@@ -6,30 +6,67 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <set>
 
-#include "collector/cli/targets.h"
+#include "collector/cli/start_outcome.h"
 #include "collector/launch/progress_bar.h"
-#include "collector/launch/run_report.h"
 #include "collector/launch/session_wait.h"
 
 namespace stepagent::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using launch::Answer;
 constexpr int kRoundMs = 100;
-// A process that hangs for longer is followed in its files instead.
-constexpr int kSilentRounds = 3;
+// An agent that only waits answers in a millisecond; a round with one that hangs takes this.
+constexpr auto kRoundTime = std::chrono::milliseconds(500);
+// The last word before something is said of a process for good, beyond --timeout if need be.
+constexpr auto kLastTime = std::chrono::milliseconds(1000);
+// One that hangs for longer may be done as far as its files tell.
+constexpr auto kLongSilence = std::chrono::seconds(5);
 
-bool WasTaken(const Answer& answer) {
-  return answer.message && answer.message->verdict() == v1::ControlAnswer::OK;
+struct Follower {
+  Answer* answer;
+  const Answer* before;
+  std::optional<uint64_t> at_step;
+  Clock::time_point heard;
+  bool is_silent = false;  // in the last round
+  bool is_done = false;
+  bool ends_in_files = false;  // nobody is there to ask
+
+  [[nodiscard]] const v1::AgentStatus& status() const { return answer->message->status(); }
+  [[nodiscard]] std::string Who() const {
+    const int64_t rank = status().rank();
+    return (rank < 0 ? "" : "rank " + std::to_string(rank) + " ") + "(pid " +
+           std::to_string(answer->agent.pid) + ")";
+  }
+};
+
+using Followers = std::vector<Follower*>;
+
+std::vector<Answer> AskEach(const Followers& asked, v1::ControlRequest::Verb verb,
+                            std::chrono::milliseconds timeout) {
+  std::vector<proto::AgentEntry> agents;
+  for (const Follower* one : asked) agents.push_back(one->answer->agent);
+  return launch::AskAll(agents, launch::MakeRequest(verb), timeout);
 }
 
-// Whatever else is there stands beside them.
-bool IsTrace(const std::string& file) {
-  for (const char* other : {"/manifest.json", "/summary.json", "/summary.txt", "/steps.csv"})
-    if (file.ends_with(other)) return false;
-  return true;
+void Take(const Answer& now, Follower* one) {
+  one->is_silent = !now.message;
+  if (now.message) {
+    one->heard = Clock::now();
+    *one->answer->message->mutable_status() = now.message->status();
+    one->is_done = IsAtRest(now.message->status());
+    return;
+  }
+  if (now.is_gone) {
+    one->answer->is_gone = true;
+    one->is_done = one->ends_in_files = true;
+  } else if (Clock::now() - one->heard > kLongSilence) {
+    const StartOutcome outcome = OutcomeOf(*one->answer, *one->before);
+    const bool has_died = !outcome.session.folder.empty() && !outcome.session.IsAlive();
+    one->ends_in_files = has_died;
+    one->is_done = has_died || (outcome.is_good && outcome.session.IsSettled());
+  }
 }
 
 void FollowFiles(const std::string& session_dir, const proto::RuntimeDirs& dirs,
@@ -43,122 +80,131 @@ void FollowFiles(const std::string& session_dir, const proto::RuntimeDirs& dirs,
   static_cast<void>(launch::WaitForSessions(rules));
 }
 
-// One round for one process. True: it rests, or is gone for good.
-bool IsFinished(Answer* answer, int* silent, const proto::RuntimeDirs& dirs,
-                const Deadline& deadline) {
-  const Answer now = launch::Ask(answer->agent, launch::MakeRequest(v1::ControlRequest::STATUS),
-                                 AnswerTime(deadline));
-  if (now.message) {
-    *silent = 0;
-    *answer->message->mutable_status() = now.message->status();
-    return IsAtRest(now.message->status());
+class StartWait {
+ public:
+  StartWait(std::vector<Answer>* answers, const std::vector<Answer>& before, Laggards* laggards)
+      : laggards_(laggards) {
+    const auto now = Clock::now();
+    for (size_t i = 0; i < answers->size(); ++i) {
+      Answer* answer = &(*answers)[i];
+      all_.push_back({.answer = answer,
+                      .before = &before[i],
+                      .at_step = laggards->at_steps[i],
+                      .heard = now,
+                      .is_done = !WasTaken(*answer)});
+    }
   }
-  if (!now.is_gone && ++*silent < kSilentRounds) return false;
-  FollowFiles(answer->message->status().session_dir(), dirs, deadline);
-  if (now.is_gone) {  // what it said last is no longer so
-    v1::AgentStatus* status = answer->message->mutable_status();
-    status->set_phase(v1::PHASE_DONE);
-    if (status->last_error().empty()) status->set_last_error("the process has ended");
+
+  void Run(const proto::RuntimeDirs& dirs) {
+    launch::ProgressBar bar(STDERR_FILENO, "stepagent: recording", Clock::now());
+    for (;;) {
+      Look(kRoundTime);
+      if (laggards_->deadline && Clock::now() >= *laggards_->deadline) EndAll();
+      if (IsPatienceOver()) GiveUp();
+      const Followers left = Pending();
+      bar.Show(all_.size() - left.size(), all_.size(), Clock::now());
+      if (left.empty()) break;
+      poll(nullptr, 0, kRoundMs);
+    }
+    // After all others have had their say: this may take as long as a collector writes.
+    for (Follower& one : all_)
+      if (one.ends_in_files) FollowFiles(one.status().session_dir(), dirs, laggards_->deadline);
   }
-  return true;
-}
 
-// Cycles that this start made: their index is not below the count of before.
-std::vector<launch::CycleEntry> NewCycles(const Answer& answer, uint32_t cycles_before,
-                                          launch::SessionEntry* session) {
-  std::vector<launch::CycleEntry> cycles;
-  const auto read = launch::ReadSession(answer.message->status().session_dir());
-  if (!read) return cycles;
-  *session = *read;
-  for (const launch::CycleEntry& cycle : read->cycles)
-    if (cycle.index >= cycles_before) cycles.push_back(cycle);
-  return cycles;
-}
-
-// Some, none of them left for later or cut by its process's death.
-bool AreGood(const std::vector<launch::CycleEntry>& cycles) {
-  return !cycles.empty() &&
-         std::none_of(cycles.begin(), cycles.end(), [](const launch::CycleEntry& cycle) {
-           return cycle.IsDeferred() || cycle.ended == "killed";
-         });
-}
-
-// What the agent itself says it wrote since: its folder may lie in another container's mounts.
-std::vector<std::string> WrittenElsewhere(const Answer& answer, const Answer& before) {
-  std::vector<std::string> files;
-  if (launch::ReadSession(answer.message->status().session_dir())) return files;
-  std::set<std::string> old;
-  if (before.message)
-    old.insert(before.message->status().written().begin(),
-               before.message->status().written().end());
-  for (const std::string& file : answer.message->status().written())
-    if (IsTrace(file) && !old.contains(file)) files.push_back(file);
-  return files;
-}
-
-bool PrintResult(const Answer& answer, const Answer& before) {
-  const uint32_t cycles_before = before.message ? before.message->status().cycle() : 0;
-  std::printf("%s\n", StatusLine(answer).c_str());
-  if (!WasTaken(answer)) {
-    std::printf("  %s\n", VerdictLine(answer).c_str());
-    return false;
+ private:
+  Followers Pending() {
+    Followers pending;
+    for (Follower& one : all_)
+      if (!one.is_done) pending.push_back(&one);
+    return pending;
   }
-  launch::SessionEntry session;
-  const auto cycles = NewCycles(answer, cycles_before, &session);
-  for (const launch::CycleEntry& cycle : cycles) {
-    for (const std::string& file : cycle.files)
-      if (IsTrace(file)) std::printf("  %s\n", file.c_str());
-    for (const std::string& remark : launch::CycleRemarks(session, cycle, /*is_whole=*/false))
-      std::printf("  %s\n", remark.c_str());
-    const std::string reading = launch::FirstReadingOf(launch::CycleFolder(session, cycle.index));
-    if (!reading.empty()) std::printf("  %s\n", reading.c_str());
+  void Look(std::chrono::milliseconds timeout);
+  bool IsPatienceOver() const {
+    return first_done_ && Clock::now() - *first_done_ > laggards_->patience;
   }
-  const v1::AgentStatus& status = answer.message->status();
-  const std::vector<std::string> elsewhere = WrittenElsewhere(answer, before);
-  for (const std::string& file : elsewhere)
-    std::printf("  %s (as the process sees it: not visible from here)\n", file.c_str());
-  if (!elsewhere.empty()) return true;
-  if (cycles.empty()) {
-    std::printf("  nothing was written%s%s\n", status.last_error().empty() ? "" : ": ",
-                status.last_error().c_str());
+  void GiveUp();
+  void EndAll();
+  void CallOff(const Followers& late, const char* what);
+  void Name(Follower* one, const std::string& what);
+
+  std::vector<Follower> all_;
+  Laggards* laggards_;
+  std::optional<Clock::time_point> first_done_;
+};
+
+// Side by side: who answers is heard at once, whoever else does not.
+void StartWait::Look(std::chrono::milliseconds timeout) {
+  const Followers pending = Pending();
+  const std::vector<Answer> answers = AskEach(pending, v1::ControlRequest::STATUS, timeout);
+  for (size_t i = 0; i < pending.size(); ++i) {
+    Take(answers[i], pending[i]);
+    if (pending[i]->is_done && !first_done_) first_done_ = Clock::now();
   }
-  return AreGood(cycles);
 }
 
-std::string WhoIs(const Answer& answer) {
-  const int64_t rank = answer.message->status().rank();
-  return (rank < 0 ? "" : "rank " + std::to_string(rank) + " ") + "(pid " +
-         std::to_string(answer.agent.pid) + ")";
+void StartWait::Name(Follower* one, const std::string& what) {
+  one->is_done = true;
+  laggards_->names.push_back(one->Who() + " " + what);
+  std::fprintf(stderr, "stepagent: %s\n", laggards_->names.back().c_str());
 }
 
-void Name(const std::string& line, Laggards* laggards) {
-  laggards->names.push_back(line);
-  std::fprintf(stderr, "stepagent: %s\n", line.c_str());
+// Asked not to begin any more. What is said of each is what it made of that.
+void StartWait::CallOff(const Followers& late, const char* what) {
+  const std::vector<Answer> answers = AskEach(late, v1::ControlRequest::STOP, kLastTime);
+  for (size_t i = 0; i < late.size(); ++i) {
+    Follower* one = late[i];
+    const std::string pid = std::to_string(one->answer->agent.pid);
+    if (!answers[i].message) {
+      Name(one, "was to be called off and does not answer: stepagent status " + pid);
+      continue;
+    }
+    Take(answers[i], one);
+    const bool is_stopped = answers[i].message->verdict() == v1::ControlAnswer::OK;
+    if (one->is_done && !is_stopped) continue;  // it was done just before
+    if (!one->is_done)
+      Name(one, (is_stopped ? "began just then and ends early" : "goes on") +
+                    std::string(": stepagent wait ") + pid);
+    else if (one->at_step)
+      Name(one, "never reached step " + std::to_string(*one->at_step) + ": it is at step " +
+                    std::to_string(one->status().step()));
+    else
+      Name(one, what);
+  }
 }
 
-// Still before the common step, long after the first was done with it: named, and not left armed.
-bool GiveUpOn(const Answer& answer, const std::optional<uint64_t>& at_step, Laggards* laggards) {
-  const v1::AgentStatus& status = answer.message->status();
-  if (!at_step || status.step() >= *at_step) return false;
-  Name(WhoIs(answer) + " never reached step " + std::to_string(*at_step) + ": it is at step " +
-           std::to_string(status.step()),
-       laggards);
-  static_cast<void>(launch::Ask(answer.agent, launch::MakeRequest(v1::ControlRequest::STOP)));
-  return true;
+// Long after the first was done: those still before the common step, and those that hang.
+void StartWait::GiveUp() {
+  Followers late;
+  for (Follower* one : Pending()) {
+    if (one->is_silent && Clock::now() - one->heard > kLongSilence)
+      Name(one,
+           "does not answer any more: stepagent status " + std::to_string(one->answer->agent.pid));
+    else if (!one->is_silent && one->at_step && one->status().step() < *one->at_step)
+      late.push_back(one);
+  }
+  if (!late.empty()) CallOff(late, "");
 }
 
 // The command's time is over: what has not begun is called off, what is being recorded goes on.
-void LeaveAlone(const Answer& answer, const std::optional<uint64_t>& at_step, Laggards* laggards) {
-  const v1::Phase phase = answer.message->status().phase();
-  if (GiveUpOn(answer, at_step, laggards)) return;
-  if (phase == v1::PHASE_WAITING) {
-    Name(WhoIs(answer) + " came to no step to record within --timeout: called off", laggards);
-    static_cast<void>(launch::Ask(answer.agent, launch::MakeRequest(v1::ControlRequest::STOP)));
-    return;
+void StartWait::EndAll() {
+  if (Pending().empty()) return;
+  Look(kLastTime);
+  Followers late;
+  for (Follower* one : Pending()) {
+    const std::string pid = std::to_string(one->answer->agent.pid);
+    const v1::Phase phase = one->status().phase();
+    if (one->is_silent)
+      Name(one,
+           "does not answer within --timeout: whether it records is not known: stepagent "
+           "status " +
+               pid);
+    else if (phase == v1::PHASE_WAITING || (one->at_step && one->status().step() < *one->at_step))
+      late.push_back(one);
+    else
+      Name(one, std::string("is not done within --timeout and goes on (") +
+                    launch::PhaseText(phase) + "): stepagent wait " + pid);
   }
-  Name(WhoIs(answer) + " is not done within --timeout and goes on (" + launch::PhaseText(phase) +
-           "): stepagent wait " + std::to_string(answer.agent.pid),
-       laggards);
+  if (!late.empty()) CallOff(late, "came to no step to record within --timeout: called off");
 }
 
 }  // namespace
@@ -168,53 +214,9 @@ bool IsAtRest(const v1::AgentStatus& status) {
   return is_idle && !status.awaits_files();
 }
 
-void WaitUntilIdle(std::vector<Answer>* answers, const proto::RuntimeDirs& dirs,
-                   Laggards* laggards) {
-  std::optional<std::chrono::steady_clock::time_point> first_done;
-  const auto begin = std::chrono::steady_clock::now();
-  launch::ProgressBar bar(STDERR_FILENO, "stepagent: recording", begin);
-  std::vector<int> silent(answers->size());
-  std::vector<bool> is_done(answers->size());
-  for (size_t done = 0; done < answers->size();) {
-    done = 0;
-    for (size_t i = 0; i < answers->size(); ++i) {
-      Answer& answer = (*answers)[i];
-      const auto now = std::chrono::steady_clock::now();
-      if (!is_done[i])
-        is_done[i] = !WasTaken(answer) || IsFinished(&answer, &silent[i], dirs, laggards->deadline);
-      if (is_done[i] && WasTaken(answer) && !first_done) first_done = now;
-      const bool is_late = first_done && now - *first_done > laggards->patience;
-      if (!is_done[i] && is_late) is_done[i] = GiveUpOn(answer, laggards->at_steps[i], laggards);
-      if (!is_done[i] && laggards->deadline && now >= *laggards->deadline) {
-        LeaveAlone(answer, laggards->at_steps[i], laggards);
-        is_done[i] = true;
-      }
-      done += is_done[i] ? 1 : 0;
-    }
-    bar.Show(done, answers->size(), std::chrono::steady_clock::now());
-    if (done < answers->size()) poll(nullptr, 0, kRoundMs);
-  }
-}
-
-bool IsAllWritten(const std::vector<Answer>& answers, const std::vector<Answer>& before) {
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (!WasTaken(answers[i])) return false;
-    launch::SessionEntry session;
-    const uint32_t cycles_before = before[i].message ? before[i].message->status().cycle() : 0;
-    const auto cycles = NewCycles(answers[i], cycles_before, &session);
-    if (!AreGood(cycles) && WrittenElsewhere(answers[i], before[i]).empty()) return false;
-  }
-  return true;
-}
-
-int WaitForStarted(std::vector<Answer> answers, const std::vector<Answer>& before,
+void WaitUntilIdle(std::vector<Answer>* answers, const std::vector<Answer>& before,
                    const proto::RuntimeDirs& dirs, Laggards* laggards) {
-  WaitUntilIdle(&answers, dirs, laggards);
-  bool is_good = laggards->names.empty();
-  for (size_t i = 0; i < answers.size(); ++i) {
-    is_good &= PrintResult(answers[i], before[i]);
-  }
-  return is_good ? 0 : 1;
+  StartWait(answers, before, laggards).Run(dirs);
 }
 
 }  // namespace stepagent::cli

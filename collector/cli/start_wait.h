@@ -2,9 +2,10 @@
 // `start --steps` and `--for`: until what was started is written.
 //
 // Purpose: follows the processes that took a start until each is idle again with all its cycles
-// written; then prints where the traces are and the first reading of each.
-// Thread rule: one thread.
-// Failure rule: a process that dies meanwhile is followed in its session's files.
+// written.
+// Thread rule: one thread (the asking uses its own).
+// Failure rule: what is said of a process is what it said itself at that time: one that hangs makes
+// no other's word old. A process that dies meanwhile is followed in its session's files.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -23,17 +24,10 @@ struct Laggards {
   std::vector<std::string> names = {};            // "rank 5 (pid 4711) is at step 12"
 };
 
-// Replaces each answer's status by the last one seen.
-void WaitUntilIdle(std::vector<launch::Answer>* answers, const proto::RuntimeDirs& dirs,
-                   Laggards* laggards);
-// Whether each wrote what was begun since `before`, and none of them died in its window.
-[[nodiscard]] bool IsAllWritten(const std::vector<launch::Answer>& answers,
-                                const std::vector<launch::Answer>& before);
-// Waits and prints. `before`: the state ahead of the start. 0, or 1 when one refused, hung, was
-// killed in the window or wrote nothing.
-[[nodiscard]] int WaitForStarted(std::vector<launch::Answer> answers,
-                                 const std::vector<launch::Answer>& before,
-                                 const proto::RuntimeDirs& dirs, Laggards* laggards);
+// Replaces each answer's status by the last one seen; one whose process has ended is_gone then.
+// `before`: the state ahead of the start.
+void WaitUntilIdle(std::vector<launch::Answer>* answers, const std::vector<launch::Answer>& before,
+                   const proto::RuntimeDirs& dirs, Laggards* laggards);
 // Idle or done, with every begun cycle written.
 [[nodiscard]] bool IsAtRest(const v1::AgentStatus& status);
 

@@ -142,10 +142,11 @@ std::string StatusLine(const Answer& answer) {
   const v1::AgentStatus& s = answer.message->status();
   line += "  " + (s.title().empty() ? s.exe() : s.title());
   line += "  rank " + (s.rank() < 0 ? std::string("-") : std::to_string(s.rank()));
-  line += std::string("  ") + launch::PhaseText(s.phase());
+  line += std::string("  ") + launch::PhaseText(answer.is_gone ? v1::PHASE_DONE : s.phase());
   line += "  step " + std::to_string(s.step()) + "  cycle " + std::to_string(s.cycle());
   line += "  records " + std::to_string(s.records());
   line += "  error " + (s.last_error().empty() ? std::string("-") : s.last_error());
+  if (answer.is_gone) line += "  the process has ended";
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; }, ' ');
   return line;

@@ -20,7 +20,7 @@ struct Answer {
   proto::AgentEntry agent;
   std::optional<v1::ControlAnswer> message;
   std::string error;     // why there is no message
-  bool is_gone = false;  // nobody listens: a left-over of a dead process
+  bool is_gone = false;  // nobody listens (any more: then `message` has its last words)
 };
 
 // An agent answers from a thread that only waits; this is for one that is stopped or swapped out.

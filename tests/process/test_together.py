@@ -206,6 +206,32 @@ class Together(AgentTest):
                 self.assertRegex(out + err, 'busy|another start')
         self.assertIn(0, [one.returncode for one in both], said)
 
+    def test_a_rank_that_hangs_takes_nothing_from_the_others(self):
+        """What is said of each healthy rank is what became of it, though one of them answers nothing."""
+        started = [self.rank(rank) for rank in range(3)]
+        self.await_stepping(3)
+        healthy = [process.pid for process in started[:2]]
+        os.kill(started[2].pid, signal.SIGSTOP)
+        written = {pid: 0 for pid in healthy}
+        for timeout in ('3s', '2s'):
+            result = self.ask('start', '--all', '--steps', '2', '--timeout', timeout, status=1)
+            said = re.split(r'^(?=\d+  )', result.stdout, flags=re.M)
+            self.assertIn('%d  no state' % started[2].pid, result.stdout)
+            for row in self.rows():
+                if row['pid'] not in healthy:
+                    continue
+                block, = [one for one in said if one.startswith('%d  ' % row['pid'])]
+                new = row['cycles_written'] - written[row['pid']]
+                written[row['pid']] += new
+                # Called off only where there is nothing, and a trace named where there is one.
+                self.assertEqual('.pt.trace.json' in block, new == 1, (block, new, result.stderr))
+                named = re.search(r'\(pid %d\) (never reached|was to be called off)' % row['pid'],
+                                  result.stderr)
+                is_out = named is not None or 'no state' in block or 'refused' in block
+                self.assertEqual(is_out, new == 0, (block, new, result.stderr))
+        for process in started:
+            process.kill()
+
     def test_a_request_without_an_answer_is_not_carried_out_later(self):
         process = self.rank(0)
         self.await_stepping(1)

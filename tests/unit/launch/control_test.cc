@@ -10,23 +10,12 @@
 
 #include "collector/cli/common_step.h"
 #include "collector/cli/targets.h"
-#include "proto/crc32c.h"
-#include "proto/frame.h"
 #include "proto/limits.h"
+#include "tests/unit/launch/fake_agent.h"
 #include "tests/unit/launch/temp_folder.h"
 
 namespace stepagent::launch {
 namespace {
-
-std::string Frame(proto::FrameType type, const std::string& payload) {
-  proto::FrameHeader header;
-  header.type = static_cast<uint8_t>(type);
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  header.crc32c = proto::Crc32c(payload.data(), payload.size());
-  std::string frame(proto::kFrameHeaderBytes, '\0');
-  proto::WriteHeader(header, reinterpret_cast<unsigned char*>(frame.data()));
-  return frame + payload;
-}
 
 class ControlTest : public testing::Test {
  protected:
@@ -54,13 +43,6 @@ class ControlTest : public testing::Test {
     if (listen_fd_ >= 0) shutdown(listen_fd_, SHUT_RDWR);
     if (thread_.joinable()) thread_.join();
     if (listen_fd_ >= 0) close(listen_fd_);
-  }
-  static std::string ReadRequest(int fd, v1::ControlRequest* request) {
-    std::string bytes(65536, '\0');
-    const ssize_t n = recv(fd, bytes.data(), bytes.size(), 0);
-    if (n < static_cast<ssize_t>(proto::kFrameHeaderBytes)) return "short";
-    bytes.resize(static_cast<size_t>(n));
-    return request->ParseFromString(bytes.substr(proto::kFrameHeaderBytes)) ? "" : "unreadable";
   }
   static void SendAll(int fd, const std::string& bytes) {
     for (const char c : bytes) send(fd, &c, 1, MSG_NOSIGNAL);  // in pieces, as a stream may come
