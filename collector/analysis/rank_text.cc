@@ -49,7 +49,6 @@ int64_t WholeSteps(const Json& compared) {
   return std::count_if(steps.begin(), steps.end(),
                        [](const Json& step) { return step.at("whole_in_all").get<bool>(); });
 }
-bool HasWholeSteps(const Json& compared) { return WholeSteps(compared) > 0; }
 
 std::string SlowestLine(const Json& compared) {
   const Json& slowest = compared.at("slowest");
@@ -134,7 +133,7 @@ std::string RanksText(const Json& compared, size_t top) {
   out += "\n" + StepRows(compared, top);
   const Json& readings = compared.at("readings");
   if (readings.empty()) {
-    return out + (HasWholeSteps(compared)
+    return out + (WholeSteps(compared) > 0
                       ? "\nNo rank stands out: own work, waiting and begins are alike.\n"
                       : "\nNo step is whole in two ranks or more: nothing can be said of who is "
                         "slower.\n");
