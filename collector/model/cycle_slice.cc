@@ -1,160 +1,187 @@
 #include "collector/model/cycle_slice.h"
 
-#include <algorithm>
 #include <limits>
 
 namespace stepagent::model {
-namespace {
 
-class Slicer {
- public:
-  Slicer(const Cycle& whole, size_t first, size_t last)
-      : whole_(whole),
-        first_(std::min(first, whole.steps.size())),
-        last_(std::min(last, whole.steps.size())),
-        begin_ns_(first_ == 0 ? std::numeric_limits<TimeNs>::min() : whole.steps[first_].begin_ns),
-        end_ns_(last_ == whole.steps.size() ? std::numeric_limits<TimeNs>::max()
-                                            : whole.steps[last_].begin_ns),
-        new_call_(whole.calls.size(), kNoIndex) {}
+void StepSpans::Join(const StepSpans& other) {
+  calls.Join(other.calls);
+  kernels.Join(other.kernels);
+  copies.Join(other.copies);
+  sets.Join(other.sets);
+  graph_launches.Join(other.graph_launches);
+  syncs.Join(other.syncs);
+  ranges.Join(other.ranges);
+  marks.Join(other.marks);
+  memories.Join(other.memories);
+  overheads.Join(other.overheads);
+}
 
-  Cycle Slice() {
-    CopyWhatIsSmall();
-    out_.window_begin_ns = std::max(begin_ns_, whole_.window_begin_ns);
-    out_.window_end_ns = std::min(end_ns_, whole_.window_end_ns);
-    out_.steps.assign(whole_.steps.begin() + static_cast<ptrdiff_t>(first_),
-                      whole_.steps.begin() + static_cast<ptrdiff_t>(last_));
-    TakeCalls();
-    TakeWork(whole_.kernels, &out_.kernels);
-    TakeWork(whole_.copies, &out_.copies);
-    TakeWork(whole_.sets, &out_.sets);
-    TakeWork(whole_.graph_launches, &out_.graph_launches);
-    TakeWork(whole_.syncs, &out_.syncs);
-    TakeRanges();
-    TakeInstants(whole_.marks, &out_.marks);
-    TakeInstants(whole_.memories, &out_.memories);
-    for (const Overhead& overhead : whole_.overheads) {
-      if (IsHere(overhead.begin_ns)) out_.overheads.push_back(overhead);
-    }
-    return std::move(out_);
+size_t StepPlaces::At(TimeNs at) const {
+  const std::vector<Step>& steps = cycle_.steps;
+  const auto later = std::upper_bound(steps.begin(), steps.end(), at,
+                                      [](TimeNs t, const Step& s) { return t < s.begin_ns; });
+  return later == steps.begin() ? 0 : static_cast<size_t>(later - steps.begin()) - 1;
+}
+
+std::vector<StepSpans> SpansOfSteps(const Cycle& cycle) {
+  const StepPlaces places(cycle);
+  std::vector<StepSpans> spans(std::max<size_t>(cycle.steps.size(), 1));
+  const auto note = [&](const auto& list, Span StepSpans::*span, auto place) {
+    for (size_t i = 0; i < list.size(); ++i) (spans[place(list[i])].*span).Take(i);
+  };
+  const auto of_work = [&](const auto& item) { return places.OfWork(item); };
+  note(cycle.calls, &StepSpans::calls,
+       [&](const Call& call) { return places.Of(call.step, call.begin_ns); });
+  note(cycle.kernels, &StepSpans::kernels, of_work);
+  note(cycle.copies, &StepSpans::copies, of_work);
+  note(cycle.sets, &StepSpans::sets, of_work);
+  note(cycle.graph_launches, &StepSpans::graph_launches, of_work);
+  note(cycle.syncs, &StepSpans::syncs, of_work);
+  note(cycle.ranges, &StepSpans::ranges,
+       [&](const Range& range) { return places.At(range.begin_ns); });
+  note(cycle.marks, &StepSpans::marks, [&](const Mark& mark) { return places.At(mark.at_ns); });
+  note(cycle.memories, &StepSpans::memories,
+       [&](const MemoryEvent& event) { return places.At(event.at_ns); });
+  note(cycle.overheads, &StepSpans::overheads,
+       [&](const Overhead& overhead) { return places.At(overhead.begin_ns); });
+  return spans;
+}
+
+Cycle& StepSlicer::Next(size_t last, const StepSpans& spans) {
+  const size_t count = whole_.steps.size();
+  first_ = std::min(last_, count);
+  last_ = std::min(last, count);
+  begin_ns_ = first_ == 0 ? std::numeric_limits<TimeNs>::min() : whole_.steps[first_].begin_ns;
+  end_ns_ = last_ == count ? std::numeric_limits<TimeNs>::max() : whole_.steps[last_].begin_ns;
+  CopyWhatIsSmall();
+  part_.window_begin_ns = std::max(begin_ns_, whole_.window_begin_ns);
+  part_.window_end_ns = std::min(end_ns_, whole_.window_end_ns);
+  part_.steps.assign(whole_.steps.begin() + static_cast<ptrdiff_t>(first_),
+                     whole_.steps.begin() + static_cast<ptrdiff_t>(last_));
+  TakeCalls(spans.calls);
+  TakeWork(whole_.kernels, spans.kernels, &part_.kernels);
+  TakeWork(whole_.copies, spans.copies, &part_.copies);
+  TakeWork(whole_.sets, spans.sets, &part_.sets);
+  TakeWork(whole_.graph_launches, spans.graph_launches, &part_.graph_launches);
+  TakeWork(whole_.syncs, spans.syncs, &part_.syncs);
+  TakeRanges(spans.ranges);
+  TakeInstants(whole_.marks, spans.marks, &part_.marks);
+  TakeInstants(whole_.memories, spans.memories, &part_.memories);
+  part_.overheads.clear();
+  for (size_t i = spans.overheads.first; i < spans.overheads.last; ++i) {
+    const Overhead& overhead = whole_.overheads[i];
+    if (IsHere(places_.At(overhead.begin_ns))) part_.overheads.push_back(overhead);
   }
+  return part_;
+}
 
- private:
-  [[nodiscard]] bool IsHere(TimeNs at) const { return at >= begin_ns_ && at < end_ns_; }
-  [[nodiscard]] bool HasStep(int32_t step) const {
-    return step >= 0 && static_cast<size_t>(step) >= first_ && static_cast<size_t>(step) < last_;
+int32_t StepSlicer::NewStep(int32_t step) const {
+  if (step < 0 || !IsHere(static_cast<size_t>(step))) return kNoStep;
+  return step - static_cast<int32_t>(first_);
+}
+
+// All but the lists that TakeX fill. Not by copying the whole: that would double the memory.
+void StepSlicer::CopyWhatIsSmall() {
+  part_.session = whole_.session;
+  part_.is_from_trace = whole_.is_from_trace;
+  part_.index = whole_.index;
+  part_.complete = whole_.complete;
+  part_.ended = whole_.ended;
+  part_.reason = whole_.reason;
+  part_.killed_by_signal = whole_.killed_by_signal;
+  part_.exit_status = whole_.exit_status;
+  part_.strings = whole_.strings;
+  part_.threads = whole_.threads;
+  part_.lanes = whole_.lanes;
+  part_.shapes = whole_.shapes;
+  part_.stacks = whole_.stacks;
+  part_.devices = whole_.devices;
+  part_.gpu = whole_.gpu;
+  part_.kinds = whole_.kinds;
+  part_.balance = whole_.balance;
+  part_.joins = whole_.joins;
+  part_.outside_steps = whole_.outside_steps;
+  part_.all_steps = whole_.all_steps;
+  part_.cost = whole_.cost;
+  part_.top_ranges = whole_.top_ranges;
+  part_.overlapping_steps = whole_.overlapping_steps;
+  part_.device_residual_ns = whole_.device_residual_ns;
+  part_.notes = whole_.notes;
+}
+
+void StepSlicer::TakeCalls(Span span) {
+  calls_ = span;
+  new_call_.assign(span.last - span.first, kNoIndex);
+  part_.calls.clear();
+  part_.calls.reserve(span.last - span.first);
+  for (size_t i = span.first; i < span.last; ++i) {
+    const Call& call = whole_.calls[i];
+    if (!IsHere(places_.Of(call.step, call.begin_ns))) continue;
+    new_call_[i - span.first] = static_cast<int32_t>(part_.calls.size());
+    part_.calls.push_back(call);
+    part_.calls.back().step = NewStep(call.step);
   }
-  [[nodiscard]] int32_t NewStep(int32_t step) const {
-    return HasStep(step) ? step - static_cast<int32_t>(first_) : kNoStep;
+}
+
+template <typename T>
+void StepSlicer::TakeWork(const std::vector<T>& all, Span span, std::vector<T>* taken) {
+  taken->clear();
+  taken->reserve(span.last - span.first);
+  for (size_t i = span.first; i < span.last; ++i) {
+    const T& item = all[i];
+    if (!IsHere(places_.OfWork(item))) continue;
+    taken->push_back(item);
+    T& mine = taken->back();
+    mine.step = NewStep(item.step);
+    if (!places_.HasCall(item)) continue;
+    const auto call = static_cast<size_t>(item.call);
+    const bool is_here = call >= calls_.first && call < calls_.last;
+    mine.call = is_here ? new_call_[call - calls_.first] : kNoIndex;
   }
-  [[nodiscard]] bool Belongs(int32_t step, TimeNs at) const {
-    return step == kNoStep ? IsHere(at) : HasStep(step);
+}
+
+template <typename T>
+void StepSlicer::TakeInstants(const std::vector<T>& all, Span span, std::vector<T>* taken) {
+  taken->clear();
+  for (size_t i = span.first; i < span.last; ++i) {
+    if (!IsHere(places_.At(all[i].at_ns))) continue;
+    taken->push_back(all[i]);
+    taken->back().step = NewStep(all[i].step);
   }
+}
 
-  // All but the lists that TakeX fill. Not by copying the whole: that would double the memory.
-  void CopyWhatIsSmall() {
-    out_.session = whole_.session;
-    out_.index = whole_.index;
-    out_.complete = whole_.complete;
-    out_.ended = whole_.ended;
-    out_.reason = whole_.reason;
-    out_.strings = whole_.strings;
-    out_.threads = whole_.threads;
-    out_.lanes = whole_.lanes;
-    out_.shapes = whole_.shapes;
-    out_.stacks = whole_.stacks;
-    out_.devices = whole_.devices;
-    out_.gpu = whole_.gpu;
-    out_.kinds = whole_.kinds;
-    out_.balance = whole_.balance;
-    out_.joins = whole_.joins;
-    out_.outside_steps = whole_.outside_steps;
-    out_.all_steps = whole_.all_steps;
-    out_.cost = whole_.cost;
-    out_.top_ranges = whole_.top_ranges;
-    out_.overlapping_steps = whole_.overlapping_steps;
-    out_.device_residual_ns = whole_.device_residual_ns;
-    out_.notes = whole_.notes;
+void StepSlicer::TakeRange(const Range& range) {
+  Range cut = range;
+  cut.step = NewStep(range.step);
+  if (range.begin_ns < begin_ns_) {
+    cut.begin_ns = begin_ns_;
+    cut.cut_at_begin = true;
+    cut.is_step_range = false;
+    cut.step = part_.steps.empty() ? kNoStep : 0;
   }
-
-  // Room for the share of these steps: growing by doubling moved every record once more, a tenth of
-  // the time to write a million kernels.
-  template <typename T>
-  void Reserve(const std::vector<T>& all, std::vector<T>* taken) const {
-    const size_t steps = std::max<size_t>(whole_.steps.size(), 1);
-    const size_t share = all.size() / steps * (last_ - first_);
-    taken->reserve(std::min(all.size(), share + share / 16 + 16));
+  if (range.end_ns > end_ns_) {
+    cut.end_ns = end_ns_;
+    cut.cut_at_end = true;
   }
+  part_.ranges.push_back(cut);
+}
 
-  void TakeCalls() {
-    Reserve(whole_.calls, &out_.calls);
-    for (size_t i = 0; i < whole_.calls.size(); ++i) {
-      const Call& call = whole_.calls[i];
-      if (!Belongs(call.step, call.begin_ns)) continue;
-      new_call_[i] = static_cast<int32_t>(out_.calls.size());
-      out_.calls.push_back(call);
-      out_.calls.back().step = NewStep(call.step);
-    }
+void StepSlicer::TakeRanges(Span span) {
+  part_.ranges.clear();
+  for (const uint32_t index : open_) TakeRange(whole_.ranges[index]);
+  for (uint32_t i = span.first; i < span.last; ++i) {
+    const Range& range = whole_.ranges[i];
+    if (!IsHere(places_.At(range.begin_ns))) continue;
+    TakeRange(range);
+    if (range.end_ns > end_ns_) open_.push_back(i);
   }
-
-  // Where its call is, so that the two ends of an arrow are in one file.
-  template <typename T>
-  void TakeWork(const std::vector<T>& all, std::vector<T>* taken) {
-    Reserve(all, taken);
-    for (const T& item : all) {
-      const bool has_call = item.call >= 0 && static_cast<size_t>(item.call) < whole_.calls.size();
-      const int32_t call = has_call ? new_call_[static_cast<size_t>(item.call)] : kNoIndex;
-      if (has_call ? call == kNoIndex : !Belongs(item.step, item.begin_ns)) continue;
-      taken->push_back(item);
-      taken->back().call = call;
-      taken->back().step = NewStep(item.step);
-    }
-  }
-
-  template <typename T>
-  void TakeInstants(const std::vector<T>& all, std::vector<T>* taken) {
-    for (const T& item : all) {
-      if (!IsHere(item.at_ns)) continue;
-      taken->push_back(item);
-      taken->back().step = NewStep(item.step);
-    }
-  }
-
-  void TakeRanges() {
-    for (const Range& range : whole_.ranges) {
-      const bool overlaps = range.begin_ns < end_ns_ && range.end_ns > begin_ns_;
-      if (!overlaps && !(range.begin_ns == range.end_ns && IsHere(range.begin_ns))) continue;
-      Range cut = range;
-      cut.step = NewStep(range.step);
-      if (range.begin_ns < begin_ns_) {
-        cut.begin_ns = begin_ns_;
-        cut.cut_at_begin = true;
-        cut.is_step_range = false;
-        cut.step = out_.steps.empty() ? kNoStep : 0;
-      }
-      if (range.end_ns > end_ns_) {
-        cut.end_ns = end_ns_;
-        cut.cut_at_end = true;
-      }
-      out_.ranges.push_back(cut);
-    }
-    // Cutting makes begins equal that were in order: the longer one comes first again.
-    std::stable_sort(out_.ranges.begin(), out_.ranges.end(), [](const Range& a, const Range& b) {
-      if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
-      return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.depth < b.depth;
-    });
-  }
-
-  const Cycle& whole_;
-  const size_t first_, last_;
-  const TimeNs begin_ns_, end_ns_;
-  std::vector<int32_t> new_call_;
-  Cycle out_;
-};
-
-}  // namespace
-
-Cycle SliceSteps(const Cycle& cycle, size_t first, size_t last) {
-  return Slicer(cycle, first, last).Slice();
+  std::erase_if(open_, [this](uint32_t i) { return whole_.ranges[i].end_ns <= end_ns_; });
+  // Cutting makes begins equal that were in order: the longer one comes first again.
+  std::stable_sort(part_.ranges.begin(), part_.ranges.end(), [](const Range& a, const Range& b) {
+    if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
+    return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.depth < b.depth;
+  });
 }
 
 }  // namespace stepagent::model

@@ -47,6 +47,15 @@ constexpr RowBytes kPerfettoBytes{.repeats_names = false,
                                   .overhead = 75,
                                   .stack = 6};
 
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+uint64_t HeadBytes(const model::Cycle& cycle, const RowBytes& row) {
+  uint64_t bytes = row.head;
+  if (row.repeats_names) return bytes;
+  for (const std::string& text : cycle.strings) bytes += text.size();
+  return bytes;
+}
+
 // Lengths of names as JSON, each looked up once.
 class NameBytes {
  public:
@@ -83,7 +92,11 @@ class Estimate {
     uint64_t bytes = 0, device_rows = 0;
   };
   Estimate(const model::Cycle& cycle, const RowBytes& row)
-      : cycle_(cycle), row_(row), names_(cycle), steps_(std::max<size_t>(cycle.steps.size(), 1)) {
+      : cycle_(cycle),
+        row_(row),
+        names_(cycle),
+        places_(cycle),
+        steps_(std::max<size_t>(cycle.steps.size(), 1)) {
     for (size_t i = 0; i < cycle.steps.size(); ++i) steps_[i].bytes += row.step;
     for (const model::Call& c : cycle.calls) {
       Add(c.step, c.begin_ns, row.call + Name(c.name) + StackBytes(c));
@@ -105,12 +118,7 @@ class Estimate {
   }
   [[nodiscard]] const std::vector<StepSize>& steps() const { return steps_; }
   // Of each part: what stands before the rows, and the names where they are written once.
-  [[nodiscard]] uint64_t head() const {
-    uint64_t bytes = row_.head;
-    if (row_.repeats_names) return bytes;
-    for (const std::string& text : cycle_.strings) bytes += text.size();
-    return bytes;
-  }
+  [[nodiscard]] uint64_t head() const { return HeadBytes(cycle_, row_); }
 
  private:
   [[nodiscard]] uint64_t Name(model::StringId id) { return row_.repeats_names ? names_.Of(id) : 0; }
@@ -123,26 +131,51 @@ class Estimate {
     ++Add(item.step, item.begin_ns, bytes + (item.call >= 0 ? row_.flow : 0)).device_rows;
   }
   StepSize& Add(int32_t step, model::TimeNs at, uint64_t bytes) {
-    const size_t place = step < 0 ? StepBefore(at) : static_cast<size_t>(step);
-    StepSize& size = steps_[std::min(place, steps_.size() - 1)];
+    StepSize& size = steps_[places_.Of(step, at)];
     size.bytes += bytes;
     return size;
-  }
-  [[nodiscard]] size_t StepBefore(model::TimeNs at) const {
-    const auto later =
-        std::upper_bound(cycle_.steps.begin(), cycle_.steps.end(), at,
-                         [](model::TimeNs t, const model::Step& s) { return t < s.begin_ns; });
-    return later == cycle_.steps.begin() ? 0
-                                         : static_cast<size_t>(later - cycle_.steps.begin()) - 1;
   }
 
   const model::Cycle& cycle_;
   const RowBytes& row_;
   NameBytes names_;
+  model::StepPlaces places_;
   std::vector<StepSize> steps_;
 };
 
-std::vector<TracePart> Plan(const Estimate& estimate, uint64_t max_bytes, uint64_t max_rows) {
+uint64_t DeviceRows(const model::Cycle& cycle) {
+  return cycle.kernels.size() + cycle.copies.size() + cycle.sets.size() +
+         cycle.graph_launches.size();
+}
+
+// No trace of the cycle is larger: counts of rows, each with the longest name there is. Where even
+// that is within the limit, nobody has to look at each row.
+uint64_t UpperBound(const model::Cycle& cycle, const RowBytes& row) {
+  uint64_t name = 2;
+  for (const std::string& text : cycle.strings) name = std::max<uint64_t>(name, 6 * text.size());
+  uint64_t stack = cycle.stacks.empty() ? 0 : row.stack;
+  if (row.repeats_names) {
+    for (const std::vector<model::Frame>& frames : cycle.stacks) {
+      stack = std::max(stack, row.stack + 6 * CallStackText(cycle, frames).size());
+    }
+  } else {
+    name = 0;
+  }
+  return HeadBytes(cycle, row) + cycle.steps.size() * row.step +
+         cycle.calls.size() * (row.call + name + stack) + DeviceRows(cycle) * (row.flow + name) +
+         cycle.kernels.size() * row.kernel + cycle.copies.size() * row.copy +
+         cycle.sets.size() * row.set + cycle.graph_launches.size() * row.graph +
+         cycle.syncs.size() * row.sync + cycle.ranges.size() * (row.range + 4 * name) +
+         cycle.marks.size() * (row.mark + 2 * name) + cycle.overheads.size() * row.overhead;
+}
+
+std::vector<TracePart> Plan(const model::Cycle& cycle, const RowBytes& row, uint64_t max_bytes,
+                            uint64_t max_rows) {
+  if (max_bytes != kNoLimit && DeviceRows(cycle) <= max_rows) {
+    const uint64_t bound = UpperBound(cycle, row);
+    if (bound <= max_bytes) return {{0, cycle.steps.size(), bound, DeviceRows(cycle)}};
+  }
+  const Estimate estimate(cycle, row);
   std::vector<TracePart> parts{{0, 0, estimate.head(), 0}};
   for (const Estimate::StepSize& step : estimate.steps()) {
     const TracePart& part = parts.back();
@@ -157,8 +190,6 @@ std::vector<TracePart> Plan(const Estimate& estimate, uint64_t max_bytes, uint64
   }
   return parts;
 }
-
-constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 std::string Megabytes(uint64_t bytes) {
   if (bytes < 10'000'000) return std::to_string(bytes / 1000) + " kB";
@@ -247,12 +278,12 @@ uint64_t EstimateChromeBytes(const model::Cycle& cycle) {
 }
 
 std::vector<TracePart> PlanParts(const model::Cycle& cycle, uint64_t limit) {
-  return Plan(Estimate(cycle, kChromeBytes), limit == 0 ? kNoLimit : limit, kNoLimit);
+  return Plan(cycle, kChromeBytes, limit == 0 ? kNoLimit : limit, kNoLimit);
 }
 
 std::vector<TracePart> PlanPerfettoParts(const model::Cycle& cycle, uint64_t limit) {
-  if (limit == 0) return Plan(Estimate(cycle, kPerfettoBytes), kNoLimit, kNoLimit);
-  return Plan(Estimate(cycle, kPerfettoBytes), limit, kManyDeviceRows);
+  if (limit == 0) return Plan(cycle, kPerfettoBytes, kNoLimit, kNoLimit);
+  return Plan(cycle, kPerfettoBytes, limit, kManyDeviceRows);
 }
 
 WriteResult WriteParts(
@@ -260,11 +291,17 @@ WriteResult WriteParts(
     const std::function<WriteResult(const model::Cycle& part, size_t number)>& write) {
   if (parts.size() == 1) return write(cycle, 0);
   WriteResult all{true, "", {}};
+  const std::vector<model::StepSpans> steps = model::SpansOfSteps(cycle);
+  model::StepSlicer slicer(cycle);
   for (size_t i = 0; i < parts.size() && all.ok; ++i) {
-    model::Cycle part = model::SliceSteps(cycle, parts[i].first_step, parts[i].last_step);
+    model::StepSpans spans;
+    for (size_t step = parts[i].first_step; step < parts[i].last_step; ++step) {
+      spans.Join(steps[step]);
+    }
+    model::Cycle& part = slicer.Next(parts[i].last_step, spans);
     part.notes.push_back({"trace_part", "part " + std::to_string(i + 1) + " of " +
                                             std::to_string(parts.size()) + " of this cycle"});
-    WriteResult one = write(part, i);
+    const WriteResult one = write(part, i);
     all.ok = one.ok;
     all.error = one.error;
     all.files.insert(all.files.end(), one.files.begin(), one.files.end());

@@ -141,10 +141,57 @@ TEST(TraceParts, EveryRowIsInExactlyOnePart) {
   EXPECT_EQ(steps, 20U);
 }
 
+std::pair<model::Cycle, model::Cycle> Halves(const model::Cycle& cycle) {
+  const std::vector<model::StepSpans> steps = model::SpansOfSteps(cycle);
+  const size_t middle = steps.size() / 2;
+  model::StepSlicer slicer(cycle);
+  model::StepSpans spans[2];
+  for (size_t i = 0; i < steps.size(); ++i) spans[i < middle ? 0 : 1].Join(steps[i]);
+  const model::Cycle first = slicer.Next(middle, spans[0]);
+  return {first, slicer.Next(steps.size(), spans[1])};
+}
+
+// A part is read as the whole would be: what it came from, how it ended, which figures are absent.
+TEST(TraceParts, APartKeepsWhatIsKnownOfTheWhole) {
+  model::Cycle cycle = Many(4);
+  cycle.is_from_trace = true;
+  cycle.killed_by_signal = 9;
+  cycle.exit_status = 3;
+  const auto [first, second] = Halves(cycle);
+  for (const model::Cycle* part : {&first, &second}) {
+    EXPECT_TRUE(part->is_from_trace);
+    EXPECT_EQ(part->killed_by_signal, 9U);
+    EXPECT_EQ(part->exit_status, 3U);
+  }
+}
+
+// Work that ran in another step's time, calls outside steps and ranges over many steps: each part
+// finds its own without reading the whole, so what lies far away must be found too.
+TEST(TraceParts, WhatLiesFarFromItsStepIsFound) {
+  model::Cycle cycle = Many(6);
+  const model::TimeNs end = cycle.steps.back().end_ns;
+  std::swap(cycle.kernels.front(), cycle.kernels.back());
+  model::Call outside = cycle.calls.front();
+  outside.step = model::kNoStep;
+  outside.begin_ns = end - 1;
+  cycle.calls.insert(cycle.calls.begin(), outside);
+  for (model::Kernel& kernel : cycle.kernels) kernel.call += kernel.call >= 0 ? 1 : 0;
+  for (model::Copy& copy : cycle.copies) copy.call += copy.call >= 0 ? 1 : 0;
+  const auto [first, second] = Halves(cycle);
+  EXPECT_EQ(first.calls.size() + second.calls.size(), cycle.calls.size());
+  EXPECT_EQ(first.kernels.size() + second.kernels.size(), cycle.kernels.size());
+  for (const model::Cycle* part : {&first, &second}) {
+    for (const model::Kernel& kernel : part->kernels) {
+      ASSERT_GE(kernel.call, 0);
+      EXPECT_EQ(part->calls[static_cast<size_t>(kernel.call)].correlation, kernel.correlation);
+    }
+  }
+  EXPECT_EQ(second.calls.front().begin_ns, outside.begin_ns);
+}
+
 TEST(TraceParts, ARangeAcrossACutIsInBothAndMarked) {
   const model::Cycle cycle = Many(4);
-  const model::Cycle first = model::SliceSteps(cycle, 0, 2),
-                     second = model::SliceSteps(cycle, 2, 4);
+  const auto [first, second] = Halves(cycle);
   const auto epoch = [&](const model::Cycle& part) {
     for (const model::Range& range : part.ranges) {
       if (part.Text(range.name) == "epoch") return range;
