@@ -24,30 +24,6 @@ size_t StepPlaces::At(TimeNs at) const {
   return later == steps.begin() ? 0 : static_cast<size_t>(later - steps.begin()) - 1;
 }
 
-std::vector<StepSpans> SpansOfSteps(const Cycle& cycle) {
-  const StepPlaces places(cycle);
-  std::vector<StepSpans> spans(std::max<size_t>(cycle.steps.size(), 1));
-  const auto note = [&](const auto& list, Span StepSpans::*span, auto place) {
-    for (size_t i = 0; i < list.size(); ++i) (spans[place(list[i])].*span).Take(i);
-  };
-  const auto of_work = [&](const auto& item) { return places.OfWork(item); };
-  note(cycle.calls, &StepSpans::calls,
-       [&](const Call& call) { return places.Of(call.step, call.begin_ns); });
-  note(cycle.kernels, &StepSpans::kernels, of_work);
-  note(cycle.copies, &StepSpans::copies, of_work);
-  note(cycle.sets, &StepSpans::sets, of_work);
-  note(cycle.graph_launches, &StepSpans::graph_launches, of_work);
-  note(cycle.syncs, &StepSpans::syncs, of_work);
-  note(cycle.ranges, &StepSpans::ranges,
-       [&](const Range& range) { return places.At(range.begin_ns); });
-  note(cycle.marks, &StepSpans::marks, [&](const Mark& mark) { return places.At(mark.at_ns); });
-  note(cycle.memories, &StepSpans::memories,
-       [&](const MemoryEvent& event) { return places.At(event.at_ns); });
-  note(cycle.overheads, &StepSpans::overheads,
-       [&](const Overhead& overhead) { return places.At(overhead.begin_ns); });
-  return spans;
-}
-
 Cycle& StepSlicer::Next(size_t last, const StepSpans& spans) {
   const size_t count = whole_.steps.size();
   first_ = std::min(last_, count);

@@ -98,6 +98,34 @@ class StepSlicer {
 };
 
 // Where the records of each step lie, by position in cycle.steps; one entry where there are none.
-[[nodiscard]] std::vector<StepSpans> SpansOfSteps(const Cycle& cycle);
+// `visit(record, place)` sees each of them on the way: to read a large cycle's memory is most of
+// the work, and callers have questions of their own.
+template <typename Visit>
+[[nodiscard]] std::vector<StepSpans> SpansOfSteps(const Cycle& cycle, Visit visit) {
+  const StepPlaces places(cycle);
+  std::vector<StepSpans> spans(std::max<size_t>(cycle.steps.size(), 1));
+  const auto note = [&](const auto& list, Span StepSpans::*span, auto place_of) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const size_t place = place_of(list[i]);
+      (spans[place].*span).Take(i);
+      visit(list[i], place);
+    }
+  };
+  const auto of_work = [&](const auto& item) { return places.OfWork(item); };
+  const auto of_instant = [&](const auto& item) { return places.At(item.at_ns); };
+  const auto of_begin = [&](const auto& item) { return places.At(item.begin_ns); };
+  note(cycle.calls, &StepSpans::calls,
+       [&](const Call& call) { return places.Of(call.step, call.begin_ns); });
+  note(cycle.kernels, &StepSpans::kernels, of_work);
+  note(cycle.copies, &StepSpans::copies, of_work);
+  note(cycle.sets, &StepSpans::sets, of_work);
+  note(cycle.graph_launches, &StepSpans::graph_launches, of_work);
+  note(cycle.syncs, &StepSpans::syncs, of_work);
+  note(cycle.ranges, &StepSpans::ranges, of_begin);
+  note(cycle.marks, &StepSpans::marks, of_instant);
+  note(cycle.memories, &StepSpans::memories, of_instant);
+  note(cycle.overheads, &StepSpans::overheads, of_begin);
+  return spans;
+}
 
 }  // namespace stepagent::model

@@ -16,14 +16,10 @@
 #include <thread>
 #include <utility>
 
-#include "collector/writers/gzip_stream.h"
 #include "collector/writers/sha256.h"
 
 namespace stepagent::writers {
 namespace {
-
-constexpr size_t kBufferBytes = size_t{1}
-                                << 18;  // plain output; write(2) cost vanishes from 64 KiB
 
 std::string ErrorText(const std::string& path, const char* what, int error) {
   return path + ": " + what + ": " + std::strerror(error);
@@ -53,20 +49,24 @@ int RenameExclusive(const char* from, const char* to) {
 struct OutputFile::Impl {
   std::string path;
   std::string temporary;
-  std::string error;
   int fd = -1;
+  // Of the stream's threads while it runs, the owner's before and after.
   uint64_t bytes = 0;
   Sha256 hash;
+  std::string error;
+  std::atomic<bool> has_failed{false};  // release after `error` is set, acquire before it is read
   std::string sha256;
-  std::string buffer;
-  std::optional<GzipStream> gzip;
+  std::optional<BlockStream> stream;
 
   void Fail(const char* what, int code) {
-    if (error.empty()) error = ErrorText(path, what, code);
+    if (has_failed.load(std::memory_order_relaxed)) return;
+    error = ErrorText(path, what, code);
+    has_failed.store(true, std::memory_order_release);
   }
+  [[nodiscard]] bool ok() const { return !has_failed.load(std::memory_order_acquire); }
 
   void Put(std::string_view text) {
-    if (!error.empty()) return;
+    if (!ok()) return;
     hash.Update(text);
     bytes += text.size();
     while (!text.empty()) {
@@ -84,56 +84,42 @@ OutputFile::OutputFile(std::string path, Compression compression)
   impl_->temporary = TemporaryName(impl_->path);
   impl_->fd =
       ::open(impl_->temporary.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (impl_->fd < 0) {
-    impl_->Fail("create", errno);
-    return;
-  }
-  if (compression == Compression::kGzip) {
-    const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1U, kMaxGzipThreads);
-    impl_->gzip.emplace(threads, [impl = impl_.get()](std::string_view text) { impl->Put(text); });
-  } else {
-    impl_->buffer.reserve(kBufferBytes);
-  }
+  if (impl_->fd < 0) impl_->Fail("create", errno);
+  const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1U, kMaxGzipThreads);
+  impl_->stream.emplace(compression, threads,
+                        [impl = impl_.get()](std::string_view text) { impl->Put(text); });
 }
 
 OutputFile::~OutputFile() {
-  impl_->gzip.reset();
+  impl_->stream.reset();
   if (impl_->fd < 0) return;
   ::close(impl_->fd);
   ::unlink(impl_->temporary.c_str());
 }
 
-bool OutputFile::ok() const { return impl_->error.empty(); }
-const std::string& OutputFile::error() const { return impl_->error; }
+bool OutputFile::ok() const { return impl_->ok(); }
+const std::string& OutputFile::error() const {
+  static const std::string kNone;
+  return impl_->ok() ? kNone : impl_->error;
+}
 const std::string& OutputFile::path() const { return impl_->path; }
 uint64_t OutputFile::bytes() const { return impl_->bytes; }
 const std::string& OutputFile::sha256() const { return impl_->sha256; }
 
-void OutputFile::Write(std::string_view text) {
-  if (!impl_->error.empty()) return;
-  if (impl_->gzip) return impl_->gzip->Append(text);
-  if (impl_->buffer.size() + text.size() > kBufferBytes) {
-    impl_->Put(impl_->buffer);
-    impl_->buffer.clear();
-  }
-  if (text.size() >= kBufferBytes) return impl_->Put(text);
-  impl_->buffer.append(text);
-}
+void OutputFile::Write(std::string_view text) { impl_->stream->Append(text); }
+BlockStream::Room OutputFile::Reserve(size_t least) { return impl_->stream->Reserve(least); }
+void OutputFile::Advance(size_t bytes) { impl_->stream->Advance(bytes); }
 
 bool OutputFile::Commit() {
-  if (!impl_->error.empty()) return false;
-  if (impl_->gzip) {
-    impl_->gzip->Finish();
-  } else {
-    impl_->Put(impl_->buffer);
-  }
+  impl_->stream->Finish();
+  if (!impl_->ok()) return false;
   // Not synced to the device: raw.steps is what survives a crash, and this file can be made again.
   const int closed = ::close(std::exchange(impl_->fd, -1));
   if (closed != 0) impl_->Fail("close", errno);
-  if (impl_->error.empty() && RenameExclusive(impl_->temporary.c_str(), impl_->path.c_str()) != 0) {
+  if (impl_->ok() && RenameExclusive(impl_->temporary.c_str(), impl_->path.c_str()) != 0) {
     impl_->Fail("rename", errno);
   }
-  if (!impl_->error.empty()) {
+  if (!impl_->ok()) {
     ::unlink(impl_->temporary.c_str());
     return false;
   }

@@ -5,17 +5,17 @@
 // final name by a rename that refuses to replace. Bytes and SHA-256 are counted on the way; with
 // gzip, blocks are compressed side by side into ONE member: browsers decode only the first member
 // of a gzip response, so a multi-member file would look cut short in TensorBoard.
-// Thread rule: one owner thread; it starts and joins its own compression threads.
-// Failure rule: the first error sticks ("path: what: errno text"), later calls do nothing, and the
-// temporary file is removed unless Commit succeeded.
+// Thread rule: one owner thread; a large file is hashed and written, a compressed one compressed,
+// by threads of its own, which end with it. Failure rule: the first error sticks ("path: what:
+// errno text"), later calls do nothing, and the temporary file is removed unless Commit succeeded.
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
-namespace stepagent::writers {
+#include "collector/writers/block_stream.h"
 
-enum class Compression : uint8_t { kNone, kGzip };
+namespace stepagent::writers {
 
 class OutputFile {
  public:
@@ -30,6 +30,10 @@ class OutputFile {
   [[nodiscard]] const std::string& path() const;
 
   void Write(std::string_view text);
+  // The same without a copy: text is written into the room, of at least `least` bytes, which is
+  // valid until the next call; Advance says how much of it.
+  [[nodiscard]] BlockStream::Room Reserve(size_t least);
+  void Advance(size_t bytes);
   // Finishes the content and gives the file its final name; false: see error().
   [[nodiscard]] bool Commit();
 

@@ -1,15 +1,14 @@
 #pragma once
-// Formats one JSON row at a time into a buffer that is handed to the file when it is full.
+// Formats one JSON row at a time, where the file's blocks are.
 //
 // Purpose: the fast path of the Chrome writer: literals are copied, numbers go through to_chars,
-// capacity is checked once a row and not once a field.
+// capacity is checked once a row and not once a field, and no row is copied once more.
 // Thread rule: one object, one thread.
 // Failure rule: errors stay in the OutputFile.
 #include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
 #include "collector/writers/output_file.h"
@@ -18,18 +17,15 @@ namespace stepagent::writers {
 
 class RowText {
  public:
-  explicit RowText(OutputFile& file)
-      : file_(file), buffer_(std::make_unique<char[]>(kCapacity)), at_(buffer_.get()) {}
+  explicit RowText(OutputFile& file) : file_(file) {}
 
   // Ensures room for one row: `variable_bytes` of text (names) and kFixedBytes of everything else.
   void Begin(size_t variable_bytes) {
     const size_t needed = variable_bytes + kFixedBytes;
-    if (static_cast<size_t>(buffer_.get() + capacity_ - at_) >= needed) return;
+    if (static_cast<size_t>(room_.end - at_) >= needed) return;
     Flush();
-    if (needed <= capacity_) return;
-    buffer_ = std::make_unique<char[]>(needed);
-    capacity_ = needed;
-    at_ = buffer_.get();
+    room_ = file_.Reserve(needed);
+    at_ = room_.begin;
   }
   void Text(std::string_view text) {
     std::memcpy(at_, text.data(), text.size());
@@ -57,19 +53,19 @@ class RowText {
   void Fixed(double value, int decimals) {
     at_ = std::to_chars(at_, at_ + 48, value, std::chars_format::fixed, decimals).ptr;
   }
+  // Before anybody else writes to the file.
   void Flush() {
-    file_.Write(std::string_view(buffer_.get(), static_cast<size_t>(at_ - buffer_.get())));
-    at_ = buffer_.get();
+    if (at_ != room_.begin) file_.Advance(static_cast<size_t>(at_ - room_.begin));
+    room_ = {};
+    at_ = nullptr;
   }
 
  private:
-  static constexpr size_t kCapacity = size_t{1} << 18;
   static constexpr size_t kFixedBytes = 2048;  // the longest row without its names is under 900
 
   OutputFile& file_;
-  size_t capacity_ = kCapacity;
-  std::unique_ptr<char[]> buffer_;
-  char* at_;
+  BlockStream::Room room_{};
+  char* at_ = nullptr;
 };
 
 }  // namespace stepagent::writers

@@ -85,62 +85,55 @@ class NameBytes {
   std::vector<uint64_t> bytes_, stacks_;
 };
 
-// Estimated bytes per step; what is outside steps counts for the step before it in time.
+// Estimated bytes per step; what is outside steps counts for the step before it in time, and a
+// range for that in which it begins.
 class Estimate {
  public:
   struct StepSize {
     uint64_t bytes = 0, device_rows = 0;
   };
   Estimate(const model::Cycle& cycle, const RowBytes& row)
-      : cycle_(cycle),
-        row_(row),
-        names_(cycle),
-        places_(cycle),
-        steps_(std::max<size_t>(cycle.steps.size(), 1)) {
+      : row_(row), names_(cycle), steps_(std::max<size_t>(cycle.steps.size(), 1)) {
     for (size_t i = 0; i < cycle.steps.size(); ++i) steps_[i].bytes += row.step;
-    for (const model::Call& c : cycle.calls) {
-      Add(c.step, c.begin_ns, row.call + Name(c.name) + StackBytes(c));
-    }
-    for (const model::Kernel& k : cycle.kernels) {
-      AddWork(k, row.kernel + (row.repeats_names ? names_.OfShape(k.shape) : 0));
-    }
-    for (const model::Copy& c : cycle.copies) AddWork(c, row.copy);
-    for (const model::Set& s : cycle.sets) AddWork(s, row.set);
-    for (const model::GraphLaunch& g : cycle.graph_launches) AddWork(g, row.graph);
-    for (const model::Sync& s : cycle.syncs) Add(s.step, s.begin_ns, row.sync);
-    for (const model::Range& r : cycle.ranges) {
-      Add(r.step, r.begin_ns, row.range + 2 * (Name(r.name) + Name(r.domain)));
-    }
-    for (const model::Mark& m : cycle.marks) {
-      Add(m.step, m.at_ns, row.mark + Name(m.name) + Name(m.domain));
-    }
-    for (const model::Overhead& o : cycle.overheads) Add(model::kNoStep, o.begin_ns, row.overhead);
+    spans_ = model::SpansOfSteps(
+        cycle, [this](const auto& record, size_t place) { Count(record, steps_[place]); });
   }
   [[nodiscard]] const std::vector<StepSize>& steps() const { return steps_; }
-  // Of each part: what stands before the rows, and the names where they are written once.
-  [[nodiscard]] uint64_t head() const { return HeadBytes(cycle_, row_); }
+  [[nodiscard]] const std::vector<model::StepSpans>& spans() const { return spans_; }
 
  private:
   [[nodiscard]] uint64_t Name(model::StringId id) { return row_.repeats_names ? names_.Of(id) : 0; }
-  [[nodiscard]] uint64_t StackBytes(const model::Call& call) {
-    if (call.stack < 0) return 0;
-    return row_.stack + (row_.repeats_names ? names_.OfStack(call) : 0);
+  void Count(const model::Call& call, StepSize& step) {
+    step.bytes += row_.call + Name(call.name);
+    if (call.stack < 0) return;
+    step.bytes += row_.stack + (row_.repeats_names ? names_.OfStack(call) : 0);
   }
-  template <typename T>
-  void AddWork(const T& item, uint64_t bytes) {
-    ++Add(item.step, item.begin_ns, bytes + (item.call >= 0 ? row_.flow : 0)).device_rows;
+  void Count(const model::Kernel& kernel, StepSize& step) {
+    CountWork(kernel, row_.kernel + (row_.repeats_names ? names_.OfShape(kernel.shape) : 0), step);
   }
-  StepSize& Add(int32_t step, model::TimeNs at, uint64_t bytes) {
-    StepSize& size = steps_[places_.Of(step, at)];
-    size.bytes += bytes;
-    return size;
+  void Count(const model::Copy& copy, StepSize& step) { CountWork(copy, row_.copy, step); }
+  void Count(const model::Set& set, StepSize& step) { CountWork(set, row_.set, step); }
+  void Count(const model::GraphLaunch& graph, StepSize& step) {
+    CountWork(graph, row_.graph, step);
   }
+  void CountWork(const model::DeviceItem& item, uint64_t bytes, StepSize& step) {
+    step.bytes += bytes + (item.call >= 0 ? row_.flow : 0);
+    ++step.device_rows;
+  }
+  void Count(const model::Sync& /*sync*/, StepSize& step) { step.bytes += row_.sync; }
+  void Count(const model::Range& range, StepSize& step) {
+    step.bytes += row_.range + 2 * (Name(range.name) + Name(range.domain));
+  }
+  void Count(const model::Mark& mark, StepSize& step) {
+    step.bytes += row_.mark + Name(mark.name) + Name(mark.domain);
+  }
+  void Count(const model::MemoryEvent& /*event*/, StepSize& /*step*/) {}  // no row of a trace
+  void Count(const model::Overhead& /*overhead*/, StepSize& step) { step.bytes += row_.overhead; }
 
-  const model::Cycle& cycle_;
   const RowBytes& row_;
   NameBytes names_;
-  model::StepPlaces places_;
   std::vector<StepSize> steps_;
+  std::vector<model::StepSpans> spans_;
 };
 
 uint64_t DeviceRows(const model::Cycle& cycle) {
@@ -173,19 +166,22 @@ std::vector<TracePart> Plan(const model::Cycle& cycle, const RowBytes& row, uint
                             uint64_t max_rows) {
   if (max_bytes != kNoLimit && DeviceRows(cycle) <= max_rows) {
     const uint64_t bound = UpperBound(cycle, row);
-    if (bound <= max_bytes) return {{0, cycle.steps.size(), bound, DeviceRows(cycle)}};
+    if (bound <= max_bytes) return {{0, cycle.steps.size(), bound, DeviceRows(cycle), {}}};
   }
   const Estimate estimate(cycle, row);
-  std::vector<TracePart> parts{{0, 0, estimate.head(), 0}};
-  for (const Estimate::StepSize& step : estimate.steps()) {
+  const uint64_t head = HeadBytes(cycle, row);  // of each part
+  std::vector<TracePart> parts{{0, 0, head, 0, {}}};
+  for (size_t i = 0; i < estimate.steps().size(); ++i) {
+    const Estimate::StepSize& step = estimate.steps()[i];
     const TracePart& part = parts.back();
     const bool is_full = part.estimated_bytes + step.bytes > max_bytes ||
                          part.device_rows + step.device_rows > max_rows;
     if (is_full && part.last_step > part.first_step) {
-      parts.push_back({part.last_step, part.last_step, estimate.head(), 0});
+      parts.push_back({part.last_step, part.last_step, head, 0, {}});
     }
     parts.back().estimated_bytes += step.bytes;
     parts.back().device_rows += step.device_rows;
+    parts.back().spans.Join(estimate.spans()[i]);
     ++parts.back().last_step;
   }
   return parts;
@@ -291,14 +287,9 @@ WriteResult WriteParts(
     const std::function<WriteResult(const model::Cycle& part, size_t number)>& write) {
   if (parts.size() == 1) return write(cycle, 0);
   WriteResult all{true, "", {}};
-  const std::vector<model::StepSpans> steps = model::SpansOfSteps(cycle);
   model::StepSlicer slicer(cycle);
   for (size_t i = 0; i < parts.size() && all.ok; ++i) {
-    model::StepSpans spans;
-    for (size_t step = parts[i].first_step; step < parts[i].last_step; ++step) {
-      spans.Join(steps[step]);
-    }
-    model::Cycle& part = slicer.Next(parts[i].last_step, spans);
+    model::Cycle& part = slicer.Next(parts[i].last_step, parts[i].spans);
     part.notes.push_back({"trace_part", "part " + std::to_string(i + 1) + " of " +
                                             std::to_string(parts.size()) + " of this cycle"});
     const WriteResult one = write(part, i);

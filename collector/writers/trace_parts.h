@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collector/model/cycle.h"
+#include "collector/model/cycle_slice.h"
 #include "collector/writers/writer.h"
 
 namespace stepagent::writers {
@@ -26,6 +27,7 @@ struct TracePart {
   size_t first_step = 0, last_step = 0;  // [first, last) by position in cycle.steps
   uint64_t estimated_bytes = 0;          // of JSON text, or of packets
   uint64_t device_rows = 0;
+  model::StepSpans spans;  // of its steps' records; only where there are several parts
 };
 
 // What the session asks for (--max-trace-bytes), else kMaxTraceBytes; 0: never cut.

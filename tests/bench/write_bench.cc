@@ -12,6 +12,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,11 @@ model::Cycle MakeCycle(uint32_t kernels) {
       c.steps.push_back(step);
     }
   }
+  std::stable_sort(c.kernels.begin(), c.kernels.end(),  // as a cycle's are
+                   [](const model::Kernel& a, const model::Kernel& b) {
+                     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns
+                                                     : a.end_ns > b.end_ns;
+                   });
   c.steps.back().end_ns = c.calls.back().end_ns + 5;
   c.window_begin_ns = c.steps.front().begin_ns;
   c.window_end_ns = c.steps.back().end_ns;

@@ -142,7 +142,8 @@ TEST(TraceParts, EveryRowIsInExactlyOnePart) {
 }
 
 std::pair<model::Cycle, model::Cycle> Halves(const model::Cycle& cycle) {
-  const std::vector<model::StepSpans> steps = model::SpansOfSteps(cycle);
+  const std::vector<model::StepSpans> steps =
+      model::SpansOfSteps(cycle, [](const auto&, size_t) {});
   const size_t middle = steps.size() / 2;
   model::StepSlicer slicer(cycle);
   model::StepSpans spans[2];
