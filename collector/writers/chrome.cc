@@ -18,6 +18,7 @@
 #include "collector/writers/output_file.h"
 #include "collector/writers/row_walk.h"
 #include "collector/writers/trace_parts.h"
+#include "collector/writers/work_names.h"
 
 namespace stepagent::writers {
 namespace {
@@ -25,10 +26,6 @@ namespace {
 // Ranks of the sources: what is outer when two intervals are equal.
 enum HostSource : uint8_t { kStep, kRange, kCall, kOverhead };
 enum DeviceSource : uint8_t { kAnnotation, kGraphLaunch, kKernel, kCopy, kSet, kSync };
-
-bool IsDrawn(const model::Cycle& cycle, const model::DeviceItem& item) {
-  return item.placed && item.lane < cycle.lanes.size() && item.end_ns >= item.begin_ns;
-}
 
 class ChromeTrace {
  public:

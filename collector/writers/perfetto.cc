@@ -1,7 +1,6 @@
 #include "collector/writers/perfetto.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "collector/writers/output_file.h"
 #include "collector/writers/perfetto_device.h"
@@ -12,33 +11,25 @@
 namespace stepagent::writers {
 namespace {
 
-struct Span {
-  model::TimeNs begin = std::numeric_limits<model::TimeNs>::max();
-  model::TimeNs end = 0;
-  void Take(model::TimeNs from, model::TimeNs to) {
-    begin = std::min(begin, from);
-    end = std::max({end, from, to});
-  }
-};
-
-// All stamps of the file: the clock snapshots stand at its ends.
-Span SpanOf(const model::Cycle& cycle) {
-  Span span;
-  span.Take(cycle.window_begin_ns, cycle.window_end_ns);
-  const auto take = [&span](const auto& items) {
-    for (const auto& item : items) span.Take(item.begin_ns, item.end_ns);
+// The first stamp of the file; work is in order, so that nobody has to look at all of it.
+model::TimeNs FirstStamp(const model::Cycle& cycle) {
+  model::TimeNs first = cycle.window_begin_ns;
+  const auto take = [&first](const auto& items) {
+    for (const auto& item : items) first = std::min(first, item.begin_ns);
   };
-  const auto take_work = [&span](const auto& items) {
+  const auto take_work = [&first](const auto& items) {
     for (const auto& item : items) {
-      if (item.placed) span.Take(item.begin_ns, item.end_ns);
+      if (!item.placed) continue;
+      first = std::min(first, item.begin_ns);
+      return;
     }
   };
-  take(cycle.steps), take(cycle.calls), take(cycle.ranges), take(cycle.syncs);
-  take(cycle.overheads);
+  take(cycle.steps), take(cycle.ranges), take(cycle.syncs), take(cycle.overheads);
+  if (!cycle.calls.empty()) first = std::min(first, cycle.calls.front().begin_ns);
   take_work(cycle.kernels), take_work(cycle.copies), take_work(cycle.sets);
   take_work(cycle.graph_launches);
-  for (const model::Mark& mark : cycle.marks) span.Take(mark.at_ns, mark.at_ns);
-  return span;
+  for (const model::Mark& mark : cycle.marks) first = std::min(first, mark.at_ns);
+  return first;
 }
 
 uint64_t Total(const model::Cycle& cycle) {
@@ -56,13 +47,13 @@ WriteResult WriteOne(const model::Cycle& cycle, const std::string& folder, size_
   const auto progress = [&](uint64_t done) {
     if (show && done % 65536 == 0) show(done, total);
   };
-  const Span span = SpanOf(cycle);
   PerfettoPackets packets(cycle, file, part);
-  packets.WriteClocks(span.begin, true);
+  packets.ReachesTo(cycle.window_end_ns);
+  packets.WriteClocks(FirstStamp(cycle), true);
   packets.WriteHeader();
   PerfettoHost(cycle, packets).Write(progress);
   PerfettoDevice(cycle, packets).Write(progress);
-  packets.WriteClocks(span.end, false);
+  packets.WriteClocks(packets.latest(), false);
   packets.Flush();
   if (!file.Commit()) return {false, file.error(), {}};
   return {true, "", {{file.path(), "perfetto", file.bytes(), packets.events(), file.sha256()}}};

@@ -20,7 +20,6 @@ constexpr std::array<std::string_view, 5> kStageNames = {"", "Kernel", "Memcpy",
 PerfettoDevice::PerfettoDevice(const model::Cycle& cycle, PerfettoPackets& packets)
     : cycle_(cycle),
       packets_(packets),
-      out_(packets.out()),
       lanes_(cycle.lanes.size()),
       shapes_(cycle.shapes.size() + 1) {}
 
@@ -167,71 +166,81 @@ PerfettoDevice::ShapeBytes& PerfettoDevice::ShapeOf(const model::Kernel& kernel)
   return bytes;
 }
 
-void PerfettoDevice::BeginEvent(const model::DeviceItem& item, Stage stage, LaneBytes& lane) {
-  DeclareStage(stage);
-  packets_.Begin(item.begin_ns);
-  packet_event_ = out_.Begin(pf::kPacketRenderStage);
-  out_.Uint(pf::kStageEventId, ++event_id_);
-  out_.Uint(pf::kStageDuration, static_cast<uint64_t>(item.end_ns - item.begin_ns));
-  out_.Uint(pf::kStageStageIid, stage);
-  out_.Raw(lane.event);
-}
-
 void PerfettoDevice::NameArg(std::string_view name) {
-  out_.Uint(pf::kStageNameIid, packets_.Intern(pf::kInternedEventNames, name));
+  name_.Clear();
+  name_.Uint(pf::kStageNameIid, packets_.Intern(pf::kInternedEventNames, name));
 }
 
-// Closes what BeginEvent and a launch began.
-void PerfettoDevice::EndLaunch(const model::DeviceItem& item, const LaneBytes& lane) {
-  out_.Raw(lane.args);
+// The packet of one piece of work. What repeats is prepared: `name` and `launch` are fields of the
+// event and of its launch; args_ holds the launch's own arguments.
+void PerfettoDevice::Event(const model::DeviceItem& item, Stage stage, const LaneBytes& lane,
+                           std::string_view name, std::string_view launch) {
+  DeclareStage(stage);
   const uint32_t correlation = item.flow_id != 0 ? item.flow_id : item.correlation;
-  if (correlation != 0 || !cycle_.is_from_trace) Arg(out_, "correlation", correlation);
-  if (item.graph_id != 0) Arg(out_, "graph_id", item.graph_id);
-  if (item.graph_node_id != 0) Arg(out_, "graph_node_id", item.graph_node_id);
-  out_.End(launch_);
-  out_.End(packet_event_);
-  packets_.End(pf::kFlagNeedsState);
+  if (correlation != 0 || !cycle_.is_from_trace) Arg(args_, "correlation", correlation);
+  if (item.graph_id != 0) Arg(args_, "graph_id", item.graph_id);
+  if (item.graph_node_id != 0) Arg(args_, "graph_node_id", item.graph_node_id);
+  const uint64_t number = ++event_id_;
+  const auto duration = static_cast<uint64_t>(item.end_ns - item.begin_ns);
+  const size_t launch_bytes = launch.size() + lane.args.size() + args_.size();
+  static_assert(pf::kStageEventId < 16 && pf::kStageDuration < 16 && pf::kStageStageIid < 16);
+  static_assert(pf::kStageLaunch >= 16 && pf::kPacketRenderStage >= 16, "tags of two bytes");
+  const size_t event_bytes =
+      1 + ProtoBuffer::VarintBytes(number) + 1 + ProtoBuffer::VarintBytes(duration) + 2 +
+      lane.event.size() + name.size() + 2 + ProtoBuffer::VarintBytes(launch_bytes) + launch_bytes;
+  char* to =
+      packets_.BeginWhole(item.begin_ns, 2 + ProtoBuffer::VarintBytes(event_bytes) + event_bytes);
+  to = ProtoBuffer::PutVarint(to, pf::kPacketRenderStage << 3 | 2);
+  to = ProtoBuffer::PutVarint(to, event_bytes);
+  *to++ = static_cast<char>(pf::kStageEventId << 3);
+  to = ProtoBuffer::PutVarint(to, number);
+  *to++ = static_cast<char>(pf::kStageDuration << 3);
+  to = ProtoBuffer::PutVarint(to, duration);
+  *to++ = static_cast<char>(pf::kStageStageIid << 3);
+  *to++ = static_cast<char>(stage);
+  to = ProtoBuffer::PutRaw(to, lane.event);
+  to = ProtoBuffer::PutRaw(to, name);
+  to = ProtoBuffer::PutVarint(to, pf::kStageLaunch << 3 | 2);
+  to = ProtoBuffer::PutVarint(to, launch_bytes);
+  to = ProtoBuffer::PutRaw(to, launch);
+  to = ProtoBuffer::PutRaw(to, lane.args);
+  to = ProtoBuffer::PutRaw(to, args_.view());
+  args_.Clear();
+  packets_.EndWhole(to);
+  packets_.ReachesTo(item.end_ns);
   packets_.CountEvent();
 }
 
 void PerfettoDevice::Kernel(const model::Kernel& kernel) {
-  LaneBytes& lane = LaneOf(kernel.lane);
+  const LaneBytes& lane = LaneOf(kernel.lane);
   const ShapeBytes& shape = ShapeOf(kernel);
-  BeginEvent(kernel, kKernelStage, lane);
-  out_.Raw(shape.event);
-  launch_ = out_.Begin(pf::kStageLaunch);
-  out_.Raw(shape.launch);
-  EndLaunch(kernel, lane);
+  Event(kernel, kKernelStage, lane, shape.event, shape.launch);
 }
 
 void PerfettoDevice::Copy(const model::Copy& copy) {
-  LaneBytes& lane = LaneOf(copy.lane);
-  BeginEvent(copy, kCopyStage, lane);
+  const LaneBytes& lane = LaneOf(copy.lane);
   NameArg(CopyName(copy));
-  launch_ = out_.Begin(pf::kStageLaunch);
-  if (copy.has_bytes) Arg(out_, "bytes", copy.bytes);
+  scratch_.Clear();
+  if (copy.has_bytes) Arg(scratch_, "bytes", copy.bytes);
   if (copy.source_device >= 0 && copy.target_device >= 0) {
-    Arg(out_, "from_device", static_cast<uint64_t>(copy.source_device));
-    Arg(out_, "to_device", static_cast<uint64_t>(copy.target_device));
+    Arg(scratch_, "from_device", static_cast<uint64_t>(copy.source_device));
+    Arg(scratch_, "to_device", static_cast<uint64_t>(copy.target_device));
   }
-  EndLaunch(copy, lane);
+  Event(copy, kCopyStage, lane, name_.view(), scratch_.view());
 }
 
 void PerfettoDevice::Set(const model::Set& set) {
-  LaneBytes& lane = LaneOf(set.lane);
-  BeginEvent(set, kSetStage, lane);
+  const LaneBytes& lane = LaneOf(set.lane);
   NameArg(SetName(set));
-  launch_ = out_.Begin(pf::kStageLaunch);
-  if (set.has_bytes) Arg(out_, "bytes", set.bytes);
-  EndLaunch(set, lane);
+  scratch_.Clear();
+  if (set.has_bytes) Arg(scratch_, "bytes", set.bytes);
+  Event(set, kSetStage, lane, name_.view(), scratch_.view());
 }
 
 void PerfettoDevice::Graph(const model::GraphLaunch& launch) {
-  LaneBytes& lane = LaneOf(launch.lane);
-  BeginEvent(launch, kGraphStage, lane);
+  const LaneBytes& lane = LaneOf(launch.lane);
   NameArg(GraphLaunchName(launch));
-  launch_ = out_.Begin(pf::kStageLaunch);
-  EndLaunch(launch, lane);
+  Event(launch, kGraphStage, lane, name_.view(), {});
 }
 
 void PerfettoDevice::Write(const std::function<void(uint64_t)>& progress) {

@@ -43,8 +43,8 @@ class PerfettoDevice {
   void PrepareShape(const model::Shape& shape, int32_t device, ShapeBytes& bytes);
   void Specification(uint64_t iid, std::string_view name, uint32_t category);
   void Arg(ProtoBuffer& to, const char* name, uint64_t value);
-  void BeginEvent(const model::DeviceItem& item, Stage stage, LaneBytes& lane);
-  void EndLaunch(const model::DeviceItem& item, const LaneBytes& lane);
+  void Event(const model::DeviceItem& item, Stage stage, const LaneBytes& lane,
+             std::string_view name, std::string_view launch);
   void NameArg(std::string_view name);
   void Kernel(const model::Kernel& kernel);
   void Copy(const model::Copy& copy);
@@ -54,15 +54,13 @@ class PerfettoDevice {
 
   const model::Cycle& cycle_;
   PerfettoPackets& packets_;
-  ProtoBuffer& out_;
-  ProtoBuffer scratch_;
+  ProtoBuffer scratch_, name_, args_;
   std::vector<LaneBytes> lanes_;
   std::vector<ShapeBytes> shapes_;
   std::map<std::pair<int32_t, uint32_t>, uint64_t> contexts_;  // device, context -> iid
   std::map<std::pair<std::string, std::string>, uint64_t> kernels_;
   bool is_stage_declared_[kStageCount] = {};
   uint64_t event_id_ = 0;
-  size_t packet_event_ = 0, launch_ = 0;
 };
 
 }  // namespace stepagent::writers

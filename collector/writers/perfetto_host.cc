@@ -30,6 +30,7 @@ void EachWork(const model::Cycle& cycle, Use use) {
 }  // namespace
 
 CallWork::CallWork(const model::Cycle& cycle) : begin_(cycle.calls.size() + 2, 0) {
+  if (cycle.calls.empty()) return;
   const auto has_call = [&](const model::DeviceItem& item) {
     return item.call >= 0 && static_cast<size_t>(item.call) < cycle.calls.size();
   };

@@ -50,7 +50,12 @@ PerfettoPackets::PerfettoPackets(const model::Cycle& cycle, OutputFile& file, si
     : cycle_(cycle),
       file_(file),
       part_(part),
-      sequence_(1 + static_cast<uint32_t>(Hash(cycle.session.id, cycle.index) & kSequenceMask)) {}
+      sequence_(1 + static_cast<uint32_t>(Hash(cycle.session.id, cycle.index) & kSequenceMask)) {
+  ProtoBuffer end;
+  end.Uint(pf::kPacketSequenceId, sequence_);
+  end.Uint(pf::kPacketSequenceFlags, pf::kFlagNeedsState);
+  needs_state_ = end.view();
+}
 
 uint64_t PerfettoPackets::TrackUuid(std::string_view role, uint64_t number) const {
   const uint64_t process = Hash(cycle_.session.host + cycle_.session.id, cycle_.session.pid);
@@ -61,7 +66,35 @@ void PerfettoPackets::Begin() { packet_ = buffer_.Begin(pf::kTracePacket); }
 
 void PerfettoPackets::Begin(model::TimeNs at) {
   Begin();
+  ReachesTo(at);
   buffer_.Uint(pf::kPacketTimestamp, static_cast<uint64_t>(std::max<model::TimeNs>(at, 0)));
+}
+
+char* PerfettoPackets::BeginWhole(model::TimeNs at, size_t bytes) {
+  ReachesTo(at);
+  const auto stamp = static_cast<uint64_t>(std::max<model::TimeNs>(at, 0));
+  const size_t texts = interned_.size();
+  const size_t length = 1 + ProtoBuffer::VarintBytes(stamp) + bytes +
+                        (texts == 0 ? 0 : 1 + ProtoBuffer::VarintBytes(texts) + texts) +
+                        needs_state_.size();
+  char* to = buffer_.Room(length + 16);
+  static_assert(pf::kTracePacket < 16 && pf::kPacketTimestamp < 16, "tags of one byte");
+  *to++ = static_cast<char>(pf::kTracePacket << 3 | 2);
+  to = ProtoBuffer::PutVarint(to, length);
+  *to++ = static_cast<char>(pf::kPacketTimestamp << 3);
+  return ProtoBuffer::PutVarint(to, stamp);
+}
+
+void PerfettoPackets::EndWhole(char* at) {
+  if (!interned_.empty()) {
+    static_assert(pf::kPacketInternedData < 16, "a tag of one byte");
+    *at++ = static_cast<char>(pf::kPacketInternedData << 3 | 2);
+    at = ProtoBuffer::PutVarint(at, interned_.size());
+    at = ProtoBuffer::PutRaw(at, interned_.view());
+    interned_.Clear();
+  }
+  buffer_.Commit(ProtoBuffer::PutRaw(at, needs_state_));
+  if (buffer_.size() >= kFlushBytes) Flush();
 }
 
 void PerfettoPackets::End(uint32_t flags) {

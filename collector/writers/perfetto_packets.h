@@ -5,6 +5,7 @@
 // interned on the way; a text is written once, with the packet that first needs it.
 // Thread rule: one object, one thread. Memory: one packet buffer, one entry per distinct text.
 // Failure rule: errors stay in the OutputFile.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,6 +29,11 @@ class PerfettoPackets {
   void Begin(model::TimeNs at);
   // `flags` of pf::kFlag…
   void End(uint32_t flags);
+  // A packet that needs the sequence's state and whose own `bytes` are known before they are
+  // written: from what BeginWhole returns on, to where EndWhole is told. All its texts are interned
+  // before. The fast path of device work: no length is guessed and no byte moved.
+  [[nodiscard]] char* BeginWhole(model::TimeNs at, size_t bytes);
+  void EndWhole(char* at);
   ProtoBuffer& out() { return buffer_; }
   // Content of the packet's InternedData, for messages of other shapes than {iid, name}.
   ProtoBuffer& interned() { return interned_; }
@@ -52,6 +58,9 @@ class PerfettoPackets {
   [[nodiscard]] uint64_t process_uuid() const { return TrackUuid("process", 0); }
   [[nodiscard]] uint64_t events() const { return events_; }
   void CountEvent() { ++events_; }
+  // The last moment of a packet so far, or of what `ReachesTo` was told.
+  [[nodiscard]] model::TimeNs latest() const { return latest_; }
+  void ReachesTo(model::TimeNs at) { latest_ = std::max(latest_, at); }
 
  private:
   void Attribute(std::string_view key, std::string_view text);
@@ -69,7 +78,9 @@ class PerfettoPackets {
   ProtoBuffer buffer_, interned_;
   size_t packet_ = 0;
   uint64_t events_ = 0;
+  model::TimeNs latest_ = 0;
   const uint32_t sequence_;
+  std::string needs_state_;  // the end of a packet: its sequence, and that it needs its state
   struct TextHash {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }

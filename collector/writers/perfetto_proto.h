@@ -60,6 +60,28 @@ class ProtoBuffer {
     Varint(length);
     at_ += length;
   }
+  // For messages whose size is known before they are written: room for at least `bytes`, which
+  // Commit ends where `end` is.
+  [[nodiscard]] char* Room(size_t bytes) {
+    Reserve(bytes);
+    return &bytes_[at_];
+  }
+  void Commit(const char* end) { at_ = static_cast<size_t>(end - bytes_.data()); }
+  [[nodiscard]] static size_t VarintBytes(uint64_t value) {
+    return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
+  }
+  [[nodiscard]] static char* PutVarint(char* at, uint64_t value) {
+    while (value >= 0x80) {
+      *at++ = static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    *at++ = static_cast<char>(value);
+    return at;
+  }
+  [[nodiscard]] static char* PutRaw(char* at, std::string_view fields) {
+    std::memcpy(at, fields.data(), fields.size());
+    return at + fields.size();
+  }
   // A packed list's element, inside Begin and End.
   void Packed(uint64_t value) {
     Reserve(kNumberBytes);
@@ -76,13 +98,7 @@ class ProtoBuffer {
   void Reserve(size_t more) {
     if (bytes_.size() - at_ < more) bytes_.resize((bytes_.size() + more) * 2);
   }
-  void Varint(uint64_t value) {
-    while (value >= 0x80) {
-      bytes_[at_++] = static_cast<char>(value | 0x80);
-      value >>= 7;
-    }
-    bytes_[at_++] = static_cast<char>(value);
-  }
+  void Varint(uint64_t value) { Commit(PutVarint(&bytes_[at_], value)); }
   void Copy(std::string_view text) {
     if (!text.empty()) std::memcpy(&bytes_[at_], text.data(), text.size());
     at_ += text.size();

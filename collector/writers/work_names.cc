@@ -4,10 +4,6 @@
 
 namespace stepagent::writers {
 
-bool IsDrawn(const model::Cycle& cycle, const model::DeviceItem& item) {
-  return item.placed && item.lane < cycle.lanes.size() && item.end_ns >= item.begin_ns;
-}
-
 std::string_view KernelName(const model::Cycle& cycle, const model::Kernel& kernel) {
   if (kernel.shape >= cycle.shapes.size()) return "unknown";
   const model::Shape& shape = cycle.shapes[kernel.shape];

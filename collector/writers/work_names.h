@@ -12,7 +12,9 @@
 namespace stepagent::writers {
 
 // Has possible stamps and a stream: what every format holds.
-[[nodiscard]] bool IsDrawn(const model::Cycle& cycle, const model::DeviceItem& item);
+[[nodiscard]] inline bool IsDrawn(const model::Cycle& cycle, const model::DeviceItem& item) {
+  return item.placed && item.lane < cycle.lanes.size() && item.end_ns >= item.begin_ns;
+}
 
 [[nodiscard]] std::string_view KernelName(const model::Cycle& cycle, const model::Kernel& kernel);
 [[nodiscard]] std::string CopyName(const model::Copy& copy);
