@@ -134,6 +134,7 @@ void ChromeTrace::AnnotateItems(const std::vector<T>& items, const analysis::Ran
 }
 
 void ChromeTrace::Annotate() {
+  if (cycle_.ranges.empty()) return;
   const analysis::RangeWork work(cycle_);
   AnnotateItems(cycle_.graph_launches, work);
   AnnotateItems(cycle_.kernels, work);
@@ -169,24 +170,24 @@ void ChromeTrace::BuildHostWalk() {
     item->is_movable = range.is_start_end;
     return true;
   });
-  host_walk_.Add(cycle_.calls, kCall, [this](const model::Call& call, RowItem* item) {
+  host_walk_.AddFixed(cycle_.calls, kCall, [this](const model::Call& call, RowItem* item) {
     item->row = tracks_.ThreadRow(call.thread);
     item->end_ns = std::max(item->begin_ns, item->end_ns);
     return true;
   });
-  host_walk_.Add(cycle_.overheads, kOverhead,
-                 [this](const model::Overhead& overhead, RowItem* item) {
-                   item->row = tracks_.OverheadRow(overhead.tid);
-                   item->end_ns = std::max(item->begin_ns, item->end_ns);
-                   return true;
-                 });
+  host_walk_.AddFixed(cycle_.overheads, kOverhead,
+                      [this](const model::Overhead& overhead, RowItem* item) {
+                        item->row = tracks_.OverheadRow(overhead.tid);
+                        item->end_ns = std::max(item->begin_ns, item->end_ns);
+                        return true;
+                      });
   total_ += cycle_.ranges.size() + cycle_.calls.size() + cycle_.overheads.size();
   host_walk_.Prepare();
 }
 
 template <typename T>
 void ChromeTrace::AddDevice(const std::vector<T>& items, uint8_t source) {
-  device_walk_.Add(items, source, [this](const T& t, RowItem* item) {
+  device_walk_.AddFixed(items, source, [this](const T& t, RowItem* item) {
     if (!IsDrawn(cycle_, t)) return false;
     item->row = tracks_.LaneRow(t.lane);
     item->is_exclusive = true;
@@ -205,7 +206,7 @@ void ChromeTrace::BuildDeviceWalk() {
   AddDevice(cycle_.kernels, kKernel);
   AddDevice(cycle_.copies, kCopy);
   AddDevice(cycle_.sets, kSet);
-  device_walk_.Add(cycle_.syncs, kSync, [this](const model::Sync& sync, RowItem* item) {
+  device_walk_.AddFixed(cycle_.syncs, kSync, [this](const model::Sync& sync, RowItem* item) {
     item->row = tracks_.SyncRow(sync);
     item->end_ns = std::max(item->begin_ns, item->end_ns);
     return true;

@@ -89,6 +89,7 @@ void RowWalk::Judge(const RowItem& item) {
 }
 
 void RowWalk::Prepare() {
+  if (!has_movable_) return;
   rows_.clear();
   Merge([this](const RowItem& item) { Judge(item); });
   bool moves = false;

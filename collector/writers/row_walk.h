@@ -82,6 +82,12 @@ class RowWalk {
 
   template <typename T, typename Fill>
   void Add(const std::vector<T>& items, uint8_t source, Fill fill) {
+    has_movable_ |= !items.empty();
+    AddFixed(items, source, std::move(fill));
+  }
+  // Of which no item is movable: where there are no others, Prepare has nothing to weigh.
+  template <typename T, typename Fill>
+  void AddFixed(const std::vector<T>& items, uint8_t source, Fill fill) {
     sources_.push_back(std::make_unique<VectorSource<T, Fill>>(items, source, std::move(fill)));
   }
   // Decides which movable items may stay on lane 0. Once, after the last Add.
@@ -117,6 +123,7 @@ class RowWalk {
   std::vector<bool> stays_;  // one per movable item, in walk order
   std::vector<uint8_t> movable_source_;
   int together_ = -1;
+  bool has_movable_ = false;
 };
 
 }  // namespace stepagent::writers
