@@ -52,6 +52,7 @@ RankInfo ReadRank(char* const* environment) {
       {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
   };
   std::vector<SettingError> bad;
+  std::string beyond;
   for (const Family& family : kFamilies) {
     if (!IsSet(environment, family.rank)) continue;
     const std::string_view text = Variable(environment, family.rank);
@@ -69,11 +70,16 @@ RankInfo ReadRank(char* const* environment) {
     info.source = family.rank;
     info.world_size = Number(Variable(environment, family.world)).value_or(-1);
     info.local_rank = Number(Variable(environment, family.local)).value_or(-1);
+    if (info.world_size >= 0 && info.rank >= info.world_size)
+      beyond = std::string(family.rank) + "=" + std::to_string(info.rank) + " is not below " +
+               family.world + "=" + std::to_string(info.world_size) +
+               ", as a rank is; it is taken as it is";
   }
   if (info.local_rank < 0) {
     info.local_rank = Number(Variable(environment, "LOCAL_RANK")).value_or(-1);
   }
   info.warnings = Warnings(bad, info);
+  if (!beyond.empty()) info.warnings.push_back(beyond);
   return info;
 }
 

@@ -15,7 +15,9 @@ struct RankInfo {
   std::string source = "none";  // the variable
   // VARIABLE=value of families that were not taken: they disagree, or hold no rank.
   std::vector<std::string> conflicts;
-  std::vector<std::string> warnings;  // a line for each that holds no rank, with what is allowed
+  // A line for each that holds no rank, with what is allowed, and for a rank that is not below the
+  // number of ranks (it is taken all the same).
+  std::vector<std::string> warnings;
 };
 [[nodiscard]] RankInfo ReadRank(char* const* environment);
 

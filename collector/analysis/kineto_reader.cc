@@ -229,8 +229,7 @@ void Handler::CheckRank() {
   model::SessionInfo& session = rows_.cycle().session;
   if (session.world_size < 1 || session.rank < session.world_size) return;
   refused_.Add("rank", session.rank, AllowedText(0, session.world_size - 1), "distributedInfo",
-               "the value is left out");
-  session.rank = -1;
+               "it is taken as it is");
 }
 
 bool Handler::string(string_t& v) {

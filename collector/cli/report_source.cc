@@ -177,17 +177,21 @@ void ReportSource::AddRun(const std::string& path) {
       if (cycle.starts_with("cycle-")) AddCycle(sessions + "/" + name + "/" + cycle, path);
     }
   }
-  RemarkMissing(path);
+  RemarkRanks(path);
 }
 
-// Not while the run goes on: they may only be on their way.
-void ReportSource::RemarkMissing(const std::string& run) {
+// Missing ones not while the run goes on: they may only be on their way.
+void ReportSource::RemarkRanks(const std::string& run) {
   std::vector<launch::SessionEntry> entries;
+  bool goes_on = false;
   for (const std::string& folder : launch::FindSessionFolders(run)) {
     auto session = launch::ReadSession(folder);
-    if (!session || session->state != "closed") return;
-    entries.push_back(*std::move(session));
+    goes_on |= !session || session->state != "closed";
+    if (session) entries.push_back(*std::move(session));
   }
+  for (const std::string& line : launch::RanksBeyondWorld(entries))
+    remarks_.push_back(run + ": " + line);
+  if (goes_on) return;
   for (const std::string& line : launch::MissingRanks(entries))
     remarks_.push_back(run + ": " + line);
 }

@@ -33,7 +33,7 @@ class ReportSource {
   void AddOut(const std::string& path);
   void RemarkDeferred(const std::string& session_dir);
   void AddRun(const std::string& path);
-  void RemarkMissing(const std::string& run);
+  void RemarkRanks(const std::string& run);
   void AddSession(const std::string& path);
   void AddCycle(const std::string& path, const std::string& run_dir);
   void AddTraces(const std::string& path, const std::vector<std::string>& names);

@@ -131,6 +131,13 @@ void AddWriteNotes(const WriteFacts& facts, model::Cycle* cycle) {
     cycle->notes.push_back({"duplicate_rank", other + "; this one's files carry its pid"});
   }
   if (!facts.rank_conflicts.empty()) AddConflictNote(facts.rank_conflicts, cycle);
+  const model::SessionInfo& session = cycle->session;
+  if (session.world_size >= 0 && session.rank >= session.world_size)
+    cycle->notes.push_back(
+        {"rank_beyond_world",
+         "rank " + std::to_string(session.rank) + " (" + session.rank_source +
+             ") is not below the number of ranks, " + std::to_string(session.world_size) +
+             ": what its launcher or script told it disagrees; it is taken as it is"});
   if (facts.raw_cut_bytes > 0) {
     cycle->notes.push_back({"raw_cut", std::to_string(facts.raw_cut_bytes) +
                                            " bytes after the last whole frame were cut off"});

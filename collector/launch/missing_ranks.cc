@@ -1,6 +1,7 @@
 #include "collector/launch/missing_ranks.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "proto/settings.h"
@@ -65,6 +66,19 @@ std::vector<std::string> MissingRanks(const std::vector<SessionEntry>& sessions)
   if (!without_cycle.empty())
     lines.push_back(Named(without_cycle, " ended before its first active step: no cycle",
                           " ended before their first active step: no cycle"));
+  return lines;
+}
+
+std::vector<std::string> RanksBeyondWorld(const std::vector<SessionEntry>& sessions) {
+  std::map<int64_t, std::set<int64_t>> by_world;
+  for (const SessionEntry& session : sessions)
+    if (session.world_size >= 0 && session.rank >= session.world_size)
+      by_world[session.world_size].insert(session.rank);
+  std::vector<std::string> lines;
+  for (const auto& [world, ranks] : by_world)
+    lines.push_back(Named(ranks, " is", " are") + " not below the number of ranks, " +
+                    std::to_string(world) +
+                    ": the launcher's variables disagree; taken as they are");
   return lines;
 }
 

@@ -15,4 +15,7 @@ namespace stepagent::launch {
 // and to no active step. `sessions`: of one run that is over.
 [[nodiscard]] std::vector<std::string> MissingRanks(const std::vector<SessionEntry>& sessions);
 
+// "rank 9 is not below its number of ranks, 8: …", a line for each number of ranks.
+[[nodiscard]] std::vector<std::string> RanksBeyondWorld(const std::vector<SessionEntry>& sessions);
+
 }  // namespace stepagent::launch

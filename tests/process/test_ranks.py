@@ -90,6 +90,30 @@ class Ranks(AgentTest):
                 with open(os.path.join(cycle.folder, '..', 'session.json'), encoding='utf-8') as source_:
                     self.assertEqual(json.load(source_)['rank_conflicts'], ['RANK=' + value])
 
+    def test_a_rank_beyond_the_number_of_ranks(self):
+        """Said once by the process, in its summary and by `report`, which has its row."""
+        env = self.environment(schedule='active=2,repeat=1', step='nvtx:train_step',
+                               TORCHELASTIC_RUN_ID='one', MASTER_ADDR='127.0.0.1', MASTER_PORT='29500')
+        started = [self.start_app([app('train_loop'), '--steps', '4'],
+                                  dict(env, RANK=str(rank), WORLD_SIZE='2')) for rank in (1, 4)]
+        said = [process.communicate(timeout=harness.PATIENCE * 4)[1] for process in started]
+        line = 'RANK=4 is not below WORLD_SIZE=2, as a rank is; it is taken as it is'
+        self.assertEqual([err.count(line) for err in said], [0, 1], said)
+        by_rank = {c.manifest['session']['rank']: c for c in self.traced(2)}
+        notes = {rank: [n['code'] for n in c.manifest['notes'] if n['code'] == 'rank_beyond_world']
+                 for rank, c in by_rank.items()}
+        self.assertEqual(notes, {1: [], 4: ['rank_beyond_world']})
+        with open(os.path.join(by_rank[4].folder, 'summary.txt'), encoding='utf-8') as summary:
+            self.assertIn('rank 4 (RANK) is not below the number of ranks, 2', ' '.join(summary.read().split()))
+        report = self.run_app([harness.STEPAGENT, 'report', self.out], harness.clean_environment())
+        self.assertRegex(report.stdout, r'(?m)^ +4 +2 ')
+        self.assertEqual(report.stderr.count('rank 4 is not below the number of ranks, 2'), 1)
+        # The files themselves say it again, and keep the rank.
+        traces = os.path.dirname(by_rank[4].chrome_path)
+        report = self.run_app([harness.STEPAGENT, 'report', traces], harness.clean_environment(), status=1)
+        self.assertRegex(report.stdout, r'(?m)^ +4 +2 ')
+        self.assertIn('"rank" is 4, allowed: 0 to 1; it is taken as it is', report.stderr)
+
     def test_variables_that_disagree(self):
         env = self.environment(schedule='active=2,repeat=1', step='nvtx:train_step')
         self.run_app([app('train_loop'), '--steps', '4'], dict(env, RANK='3', SLURM_PROCID='1'))

@@ -54,5 +54,19 @@ TEST(RankInfo, WhatIsNoNumberIsNoRank) {
   EXPECT_TRUE(Read({"RANK=2147483647", "SLURM_PROCID=0"}).warnings.empty());
 }
 
+TEST(RankInfo, ARankBeyondTheNumberOfRanksIsTakenAndSaid) {
+  const RankInfo info = Read({"RANK=4", "WORLD_SIZE=2"});
+  EXPECT_EQ(info.rank, 4);
+  EXPECT_EQ(info.world_size, 2);
+  EXPECT_EQ(info.warnings,
+            std::vector<std::string>{
+                "RANK=4 is not below WORLD_SIZE=2, as a rank is; it is taken as it is"});
+  EXPECT_EQ(Read({"SLURM_PROCID=0", "SLURM_NTASKS=0"}).warnings.size(), 1U);
+  EXPECT_TRUE(Read({"RANK=1", "WORLD_SIZE=2"}).warnings.empty());
+  EXPECT_TRUE(Read({"RANK=4"}).warnings.empty());
+  // Of a family that was not taken nothing is said.
+  EXPECT_TRUE(Read({"RANK=1", "WORLD_SIZE=2", "PMI_RANK=1", "PMI_SIZE=1"}).warnings.empty());
+}
+
 }  // namespace
 }  // namespace stepagent::proto
