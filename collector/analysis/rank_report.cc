@@ -45,6 +45,12 @@ Value OverDevices(const Json& summary, const char* key) {
   return total;
 }
 
+// Collection ended on the way; what was never on is another matter: then figures are null already.
+bool IsCutShort(const Json& summary) {
+  const Json& gpu = Member(summary, "gpu");
+  return Text(gpu, "status") == "partial" && Text(gpu, "reason_code") != "kinds_missing";
+}
+
 RankSteps StepsOf(const Json& summary) {
   RankSteps rank;
   const Json& session = Member(summary, "session");
@@ -85,6 +91,8 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
     has_exposed |= Number(row, "exposed_collective_ns").has_value();
     launches += static_cast<uint64_t>(count.value_or(0));
   }
+  const DeviceFigures device = DeviceFiguresOf(summary);
+  const std::string reason = Text(Member(summary, "gpu"), "reason");
   const Value min = Number(steps, "min_ns"), max = Number(steps, "max_ns");
   return {{"rank", rank.rank < 0 ? Json(nullptr) : Json(rank.rank)},
           {"host", rank.host},
@@ -99,10 +107,12 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
           {"step_spread_ns", min && max ? Json(*max - *min) : Json(nullptr)},
           {"own_median_ns", has_exposed ? Maybe(Median(own)) : Json(nullptr)},
           {"exposed_median_ns", has_exposed ? Maybe(Median(exposed)) : Json(nullptr)},
-          {"busy_ns", Maybe(OverDevices(summary, "busy_ns"))},
-          {"idle_ns", Maybe(OverDevices(summary, "idle_ns"))},
-          {"collective_ns", Maybe(OverDevices(summary, "collective_ns"))},
-          {"exposed_collective_ns", Maybe(OverDevices(summary, "exposed_collective_ns"))},
+          {"busy_ns", Maybe(device.busy_ns)},
+          {"idle_ns", Maybe(device.idle_ns)},
+          {"collective_ns", Maybe(device.collective_ns)},
+          {"exposed_collective_ns", Maybe(device.exposed_ns)},
+          {"device_partial", device.is_partial},
+          {"device_reason", reason.empty() ? Json(nullptr) : Json(reason)},
           {"launches", has_launches ? Json(launches) : Json(nullptr)}};
 }
 
@@ -263,6 +273,14 @@ Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> su
 }
 
 }  // namespace
+
+DeviceFigures DeviceFiguresOf(const Json& summary) {
+  DeviceFigures figures{OverDevices(summary, "busy_ns"), OverDevices(summary, "idle_ns"),
+                        OverDevices(summary, "collective_ns"),
+                        OverDevices(summary, "exposed_collective_ns")};
+  if (figures.busy_ns && IsCutShort(summary)) figures = {.is_partial = true};
+  return figures;
+}
 
 std::optional<int64_t> Median(std::vector<int64_t> values) {
   if (values.empty()) return std::nullopt;

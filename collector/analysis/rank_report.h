@@ -10,6 +10,8 @@
 // Own work of a step: its wall time less the time in which a collective of it ran with no compute
 // beside. Waiting for other ranks happens inside collectives, so this is what the rank itself took
 // (its own share of a transfer counts as waiting: the two cannot be told apart from one side).
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +19,17 @@
 #include "nlohmann/json.hpp"
 
 namespace stepagent::analysis {
+
+// What a cycle's summary says of its devices' time, added over them.
+struct DeviceFigures {
+  std::optional<int64_t> busy_ns, idle_ns, collective_ns, exposed_ns;
+  // Some device records came and not all (the process was killed): a sum of those is no figure of
+  // the cycle, so that all are nullopt.
+  bool is_partial = false;
+};
+[[nodiscard]] DeviceFigures DeviceFiguresOf(const nlohmann::ordered_json& summary);
+// "1.20 ms", "partial", "-" where there is no device data.
+[[nodiscard]] std::string FigureText(const std::optional<int64_t>& ns, bool is_partial);
 
 // [{run cycle ranks slowest steps hosts readings}], one entry per run and cycle index, of the runs
 // that have at least two sessions. `summaries`: stepagent.summary/1.

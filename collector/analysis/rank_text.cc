@@ -1,5 +1,6 @@
 // The comparison of ranks as text.
 #include <algorithm>
+#include <optional>
 
 #include "collector/analysis/rank_report.h"
 #include "collector/analysis/text_format.h"
@@ -14,6 +15,11 @@ constexpr size_t kColumns = 100, kLabel = 14;
 
 std::string Time(const Json& value) {
   return value.is_number() ? Duration(value.get<int64_t>()) : "-";
+}
+std::string Figure(const Json& row, const char* key) {
+  const Json& value = row.at(key);
+  return FigureText(value.is_number() ? std::optional(value.get<int64_t>()) : std::nullopt,
+                    row.at("device_partial").get<bool>());
 }
 std::string Whole(const Json& value) {
   return value.is_number() ? Count(value.get<uint64_t>()) : "-";
@@ -36,9 +42,9 @@ std::string RankRows(const Json& compared) {
     out +=
         PadLeft(Whole(row.at("rank")), 6) + PadLeft(Whole(row.at("steps")), 6) +
         PadLeft(Time(row.at("step_median_ns")), 10) + PadLeft(Time(row.at("step_spread_ns")), 9) +
-        PadLeft(Time(row.at("own_median_ns")), 10) + PadLeft(Time(row.at("busy_ns")), 9) +
-        PadLeft(Time(row.at("idle_ns")), 9) + PadLeft(Time(row.at("collective_ns")), 11) +
-        PadLeft(Time(row.at("exposed_collective_ns")), 9) + PadLeft(Whole(row.at("launches")), 10) +
+        PadLeft(Time(row.at("own_median_ns")), 10) + PadLeft(Figure(row, "busy_ns"), 9) +
+        PadLeft(Figure(row, "idle_ns"), 9) + PadLeft(Figure(row, "collective_ns"), 11) +
+        PadLeft(Figure(row, "exposed_collective_ns"), 9) + PadLeft(Whole(row.at("launches")), 10) +
         WhoElse(row) + (is_slowest ? "  slowest" : "") + "\n";
   }
   return out;
@@ -68,6 +74,19 @@ std::string NotComparedLine(const Json& compared) {
   }
   if (names.empty()) return "";
   return Paragraph("  ", 2, "not compared, for want of whole steps: " + names, kColumns);
+}
+
+// Only where there is such a row.
+std::string PartialLine(const Json& compared) {
+  const Json& rows = compared.at("ranks");
+  const bool has_one = std::any_of(rows.begin(), rows.end(), [](const Json& row) {
+    return row.at("device_partial").get<bool>();
+  });
+  if (!has_one) return "";
+  return Paragraph("  ", 2,
+                   "partial: some device records of that rank came and not all (it was killed, or "
+                   "collection failed); its own summary has what came",
+                   kColumns);
 }
 
 std::string StepRows(const Json& compared, size_t top) {
@@ -110,9 +129,13 @@ std::string HostLines(const Json& compared) {
 
 }  // namespace
 
+std::string FigureText(const std::optional<int64_t>& ns, bool is_partial) {
+  return ns ? Duration(*ns) : is_partial ? "partial" : "-";
+}
+
 std::string RankRowsText(const Json& compared) {
-  std::string out =
-      RankRows(compared) + SlowestLine(compared) + NotComparedLine(compared) + HostLines(compared);
+  std::string out = RankRows(compared) + PartialLine(compared) + SlowestLine(compared) +
+                    NotComparedLine(compared) + HostLines(compared);
   for (const Json& reading : compared.at("readings")) {
     out += Paragraph("  ", 2, reading.at("observation").get<std::string>(), kColumns - 12);
   }
@@ -123,8 +146,8 @@ std::string RanksText(const Json& compared, size_t top) {
   std::string out =
       fmt::format("Cycle {}{}\n", compared.at("cycle").get<uint64_t>(),
                   compared.at("run").is_string() ? " of run " + NameOf(compared.at("run")) : "");
-  out +=
-      RankRows(compared) + SlowestLine(compared) + NotComparedLine(compared) + HostLines(compared);
+  out += RankRows(compared) + PartialLine(compared) + SlowestLine(compared) +
+         NotComparedLine(compared) + HostLines(compared);
   out += Paragraph("  ", 2,
                    "median, spread: of a step's time; own work: that less its exposed collectives "
                    "(median); busy to exposed: unions within each device's span, added over its "

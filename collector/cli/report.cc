@@ -28,17 +28,6 @@ using analysis::PadRight;
 
 constexpr int kProblems = 1, kUnreadable = 3;
 
-// Sum over a cycle's devices; nullopt where there is no device data.
-std::optional<int64_t> OverDevices(const Json& summary, const char* key) {
-  if (!summary.at("devices").is_array()) return std::nullopt;
-  int64_t total = 0;
-  for (const Json& device : summary.at("devices")) {
-    if (!device.at(key).is_number()) return std::nullopt;
-    total += device.at(key).get<int64_t>();
-  }
-  return total;
-}
-
 std::string RankWord(const Json& summary) {
   const Json& rank = summary.at("session").at("rank");
   return rank.is_number() ? std::to_string(rank.get<int64_t>()) : "-";
@@ -63,14 +52,17 @@ std::string RankTable(const std::vector<const ReportedCycle*>& cycles) {
       "  rank  cycle  steps  step median       busy       idle  collective  program\n";
   for (const ReportedCycle* cycle : cycles) {
     const Json& s = cycle->summary;
+    const analysis::DeviceFigures device = analysis::DeviceFiguresOf(s);
+    const auto figure = [&device](const std::optional<int64_t>& ns) {
+      return analysis::FigureText(ns, device.is_partial);
+    };
     const std::string program = analysis::Fit(s.at("session").at("exe").get<std::string>(), 22);
     out += "  " + PadLeft(RankWord(s), 4) +
            PadLeft(std::to_string(s.at("cycle").at("index").get<uint64_t>()), 7) +
            PadLeft(std::to_string(s.at("steps").at("count").get<uint64_t>()), 7) +
-           PadLeft(Time(StepMedian(s)), 13) + PadLeft(Time(OverDevices(s, "busy_ns")), 11) +
-           PadLeft(Time(OverDevices(s, "idle_ns")), 11) +
-           PadLeft(Time(OverDevices(s, "collective_ns")), 12) + "  " + program +
-           (cycle == slowest && cycles.size() > 1 ? "  slowest" : "") + "\n";
+           PadLeft(Time(StepMedian(s)), 13) + PadLeft(figure(device.busy_ns), 11) +
+           PadLeft(figure(device.idle_ns), 11) + PadLeft(figure(device.collective_ns), 12) + "  " +
+           program + (cycle == slowest && cycles.size() > 1 ? "  slowest" : "") + "\n";
   }
   return out +
          "  busy, idle and collective: unions within each device's span, added over its devices\n";

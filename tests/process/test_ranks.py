@@ -185,6 +185,37 @@ class Ranks(AgentTest):
         row = next(line.split() for line in text.splitlines() if line.startswith('     1  '))
         self.assertEqual(row[5:7], ['-', '-'], row)
 
+    def test_a_killed_rank_shows_no_part_of_its_busy_time(self):
+        """Some of its device records came and not all: their sum is no figure of the cycle."""
+        go = os.path.join(self.scratch, 'go')
+        os.mkfifo(go)
+        script = ('RANK=0 WORLD_SIZE=2 %s --steps 5; RANK=1 WORLD_SIZE=2 %s --steps 1000000 & r=$!; '
+                  'read line < %s; kill -KILL $r; wait $r; exit 0' % (app('train_loop'), app('train_loop'), go))
+        launcher = self.start_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
+                                   '--schedule', 'warmup=1,active=100000', '--', '/bin/sh', '-c', script],
+                                  harness.launcher_environment())
+        def kernels():
+            for raw in glob.glob(os.path.join(self.out, '2*', 'sessions', '*rank1*', 'raw.steps')):
+                read = self.control('report', raw, '--json', status=None).stdout
+                return [c['kernels'] for c in json.loads(read or '{}').get('cycles', []) if c['kernels']]
+            return None
+        harness.eventually(kernels, 'device records of the second rank have come')
+        with open(go, 'w', encoding='ascii') as line:
+            line.write('go\n')
+        _, stderr = launcher.communicate(timeout=harness.PATIENCE * 4)
+        report = self.control('report', os.path.join(self.out, 'latest'), '--json', status=None)
+        document = json.loads(report.stdout)
+        rows = {row['rank']: row for row in document['ranks'][0]['ranks']}
+        self.assertGreater(rows[0]['busy_ns'], 0)
+        self.assertEqual((rows[1]['busy_ns'], rows[1]['idle_ns'], rows[1]['device_partial']),
+                         (None, None, True), stderr)
+        self.assertIn('the session ended before', rows[1]['device_reason'])
+        # What came is in the rank's own summary.
+        own, = [c for c in document['cycles'] if c['session']['rank'] == 1]
+        self.assertGreater(own['devices'][0]['busy_ns'], 0)
+        row = next(line.split() for line in stderr.splitlines() if line.startswith('stepagent:      1  '))
+        self.assertEqual(row[-5:-1], ['partial'] * 4, row)
+
     def brute_force(self, cycle):
         """A rank's row, counted from its manifest and its trace row by row."""
         steps = cycle.manifest['steps']

@@ -91,6 +91,32 @@ TEST(Ranks, RowsSortedWithSpreadAndSums) {
   EXPECT_EQ(compared.at("slowest").at("steps"), 2);
 }
 
+TEST(Ranks, APartOfADevicesTimeIsNoFigure) {
+  std::vector<Json> summaries{Summary({0, {10, 10}}), Summary({1, {10, 10}})};
+  const auto compare = [&](const char* status, const char* code) {
+    summaries[1]["gpu"] = {{"status", status}, {"reason", "it ended"}, {"reason_code", code}};
+    const Json* pointers[] = {&summaries[0], &summaries[1]};
+    return CompareRanks(pointers).front();
+  };
+  const Json compared = compare("partial", "not_reported");
+  const Json& row = compared.at("ranks").at(1);
+  for (const char* key : {"busy_ns", "idle_ns", "collective_ns", "exposed_collective_ns"}) {
+    EXPECT_TRUE(row.at(key).is_null()) << key;
+    EXPECT_TRUE(compared.at("ranks").at(0).at(key).is_number()) << key;
+  }
+  EXPECT_EQ(row.at("device_partial"), true);
+  EXPECT_EQ(row.at("device_reason"), "it ended");
+  EXPECT_EQ(row.at("step_median_ns"), 10 * kMs);
+  EXPECT_NE(RankRowsText(compared).find("  partial  partial    partial  partial "),
+            std::string::npos)
+      << RankRowsText(compared);
+  EXPECT_NE(RanksText(compared, 8).find("partial: some device records"), std::string::npos);
+  // A kind that was never on leaves the others whole; and nothing at all is a dash.
+  EXPECT_EQ(compare("partial", "kinds_missing").at("ranks").at(1).at("busy_ns"), 3);
+  summaries[1]["devices"] = nullptr;
+  EXPECT_EQ(compare("partial", "not_reported").at("ranks").at(1).at("device_partial"), false);
+}
+
 TEST(Ranks, StepsHaveTheirSlowestAndSkew) {
   const Json compared = Compared({{0, {10, 20}}, {1, {12, 12}, 0, 3}});
   const Json& first = compared.at("steps").at(0);
