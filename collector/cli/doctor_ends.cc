@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <vector>
 
+#include "collector/launch/seen_ranks.h"
 #include "proto/rank_info.h"
 #include "proto/shell_word.h"
 
@@ -15,23 +15,14 @@ namespace {
 
 using State = Check::State;
 
-// Every process that could have recorded has a rank that --ranks leaves out; "" otherwise.
-std::string RanksLeftOut(const Ground& ground, const Trial& trial) {
-  if (!ground.settings.ranks) return "";
-  const std::vector<uint32_t>& chosen = *ground.settings.ranks;
+// The ranks that the processes of the trial were told; without one, this process's own.
+std::set<int64_t> ToldRanks(const Ground& ground, const Trial& trial) {
   std::set<int64_t> told;
   for (const TrialProcess& process : trial.processes)
     if (!process.seen.stepagent.empty()) told.insert(process.seen.told_rank);
   launch::Environment environment = ground.environment;
   if (told.empty()) told.insert(proto::ReadRank(environment.Pointers().data()).rank);
-  std::string text;
-  for (const int64_t rank : told) {
-    const bool records = rank < 0 || std::find(chosen.begin(), chosen.end(),
-                                               static_cast<uint32_t>(rank)) != chosen.end();
-    if (records) return "";
-    text += (text.empty() ? "" : ",") + std::to_string(rank);
-  }
-  return text;
+  return told;
 }
 
 }  // namespace
@@ -62,13 +53,12 @@ Check Killed(const Ground& ground, const Trial& trial) {
 }
 
 std::optional<Check> LeftOut(const Ground& ground, const Trial& trial) {
-  const std::string ranks = WasRecorded(trial) ? "" : RanksLeftOut(ground, trial);
-  if (ranks.empty()) return std::nullopt;
-  return Check{"ranks", State::kFailure,
-               "--ranks " + proto::SettingsText(ground.settings).at("ranks") +
-                   " leaves out every process that was seen (rank " + ranks + ")",
-               "a process whose rank is not among them records nothing",
-               "--ranks " + ranks + ", or leave --ranks (STEPAGENT_RANKS) out"};
+  if (WasRecorded(trial)) return std::nullopt;
+  const std::set<int64_t> told = ToldRanks(ground, trial);
+  const std::string why = launch::WhyLeftOut(ground.settings, told);
+  if (why.empty()) return std::nullopt;
+  return Check{"ranks", State::kFailure, why,
+               "a process whose rank is not among them records nothing", launch::LeftOutCure(told)};
 }
 
 }  // namespace stepagent::cli

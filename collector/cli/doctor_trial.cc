@@ -238,7 +238,7 @@ bool TrialRun::IsOver(Clock::time_point deadline) {
 }
 
 void TrialRun::LookAtProcesses() {
-  for (TreeProcess& seen : ProcessesBelow(getpid())) {
+  for (launch::TreeProcess& seen : launch::ProcessesBelow(getpid())) {
     // The collector that our agent started is ours, and a child that has not exec'd yet is us.
     if (seen.title.starts_with("stepcollector ") || seen.is_zombie) continue;
     if (seen.pid == child_ && seen.stepagent.empty() &&
@@ -264,7 +264,7 @@ void TrialRun::LookAtProcesses() {
 void TrialRun::EndTree() {
   const auto signal_all = [this](int number) {
     size_t count = 0;
-    for (const TreeProcess& process : ProcessesBelow(getpid())) {
+    for (const launch::TreeProcess& process : launch::ProcessesBelow(getpid())) {
       if (process.is_zombie || process.title.starts_with("stepcollector ")) continue;
       ++count;
       kill(process.pid, number);

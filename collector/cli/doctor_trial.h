@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collector/cli/doctor_check.h"
-#include "collector/cli/process_tree.h"
+#include "collector/launch/process_tree.h"
 #include "collector/launch/signal_gate.h"
 #include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
@@ -26,7 +26,7 @@ struct TrialPlan {
 };
 
 struct TrialProcess {
-  TreeProcess seen;
+  launch::TreeProcess seen;
   bool has_agent = false, has_cuda = false;
   int64_t rank = -1;
 };

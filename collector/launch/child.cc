@@ -105,9 +105,12 @@ void Child::PassOn(const signalfd_siginfo& info, const ChildHooks& hooks) {
 }
 
 int Child::Watch(const ChildHooks& hooks) {
+  int pause_ms = hooks.on_look ? hooks.on_look() : -1;
   while (!Reap()) {
     pollfd watched{gate_.fd(), POLLIN, 0};
-    if (poll(&watched, 1, -1) < 0) continue;
+    const int ready = poll(&watched, 1, pause_ms);
+    if (ready == 0) pause_ms = hooks.on_look();
+    if (ready <= 0) continue;
     while (const auto info = gate_.Next()) PassOn(*info, hooks);
   }
   return status_;

@@ -19,6 +19,7 @@ namespace stepagent::launch {
 struct ChildHooks {
   int toggle_signal = 0;  // 0: none; this one is not passed on
   std::function<void()> on_toggle;
+  std::function<int()> on_look;  // may be empty; gives the milliseconds until it is called again
 };
 
 class Child {

@@ -1,9 +1,11 @@
 #include "collector/launch/missing_ranks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include "collector/launch/seen_ranks.h"
 #include "proto/settings.h"
 
 namespace stepagent::launch {
@@ -12,21 +14,8 @@ namespace {
 // More ranks than any job of today has; a number beyond it is no number of ranks.
 constexpr int64_t kMostRanks = 65536;
 
-// "3, 8-15"
-std::string Listed(const std::set<int64_t>& ranks) {
-  std::string text;
-  for (auto from = ranks.begin(); from != ranks.end();) {
-    auto to = from;
-    for (auto next = std::next(to); next != ranks.end() && *next == *to + 1; ++next) to = next;
-    text += (text.empty() ? "" : ", ") + std::to_string(*from);
-    if (to != from) text += (*to == *from + 1 ? ", " : "-") + std::to_string(*to);
-    from = std::next(to);
-  }
-  return text;
-}
-
 std::string Named(const std::set<int64_t>& ranks, const char* what_one, const char* what_many) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + Listed(ranks) +
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RankList(ranks) +
          (ranks.size() == 1 ? what_one : what_many);
 }
 
@@ -56,7 +45,15 @@ std::vector<std::string> MissingRanks(const std::vector<SessionEntry>& sessions)
   for (int64_t rank = 0; rank < world && world <= kMostRanks; ++rank) {
     if (!there.contains(rank) && (!chosen || chosen->contains(rank))) missing.insert(rank);
   }
+  std::set<int64_t> beyond;  // asked for, and there is no such rank
+  if (chosen && world > 0 && world <= kMostRanks)
+    std::copy_if(chosen->begin(), chosen->end(), std::inserter(beyond, beyond.end()),
+                 [&](int64_t rank) { return rank >= world && !there.contains(rank); });
   std::vector<std::string> lines;
+  if (!beyond.empty())
+    lines.push_back(Named(beyond, " of --ranks is", " of --ranks are") +
+                    " none of the run's: it has " + std::to_string(world) +
+                    (world == 1 ? " rank" : " ranks"));
   if (!missing.empty())
     lines.push_back(Named(missing,
                           " ended before its warmup: no cycle (unless it ran on another host, or "

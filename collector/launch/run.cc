@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "collector/launch/child.h"
 #include "collector/launch/collector_word.h"
@@ -16,6 +17,7 @@
 #include "collector/launch/run_plan.h"
 #include "collector/launch/run_report.h"
 #include "collector/launch/run_toggle.h"
+#include "collector/launch/seen_ranks.h"
 #include "collector/launch/setting_args.h"
 #include "proto/shell_word.h"
 
@@ -33,6 +35,7 @@ constexpr auto kLongestWait = std::chrono::minutes(10);
 struct Ending {
   v1::TargetEnded ended;
   CollectorWord collector;
+  std::set<int64_t> seen_ranks;
 };
 
 proto::RuntimeDirs DirsOf(const Environment& environment) {
@@ -117,6 +120,7 @@ int Finish(const RunPlan& plan, const Program& program, const Environment& envir
   const proto::RuntimeDirs dirs = DirsOf(environment);
   RunOutcome outcome;
   outcome.collector = ending.collector;
+  outcome.seen_ranks = ending.seen_ranks;
   outcome.written = WaitUntilWritten(plan, dirs, gate, ending);
   outcome.program_warning = ProgramWarning(program);
   if (proto::IsDisabledValue(environment.Get(proto::kDisableVariable)))
@@ -158,9 +162,12 @@ int RunMain(const std::vector<std::string>& args, char* const* environment) {
     return StartStatus(plan.command[0], failed);
   }
   RunToggle toggle(plan.run, target);
-  const int status = child.Watch({plan.settings.signal_number, [&] { toggle.Request(); }});
+  SeenRanks seen;
+  ChildHooks hooks{plan.settings.signal_number, [&] { toggle.Request(); }, {}};
+  if (plan.settings.ranks) hooks.on_look = [&] { return seen.Look(); };
+  const int status = child.Watch(hooks);
   // At once: the collector may be waiting for just that.
-  Ending ending{MakeTargetEnded(plan.run, child.pid(), status), {}};
+  Ending ending{MakeTargetEnded(plan.run, child.pid(), status), {}, seen.ranks()};
   ending.collector = TellCollector(plan.settings.collector, DirsOf(target), ending.ended);
   toggle.Join();
   const int own = Finish(plan, program, target, gate, ending);

@@ -13,6 +13,7 @@
 
 #include "collector/analysis/rank_report.h"
 #include "collector/launch/missing_ranks.h"
+#include "collector/launch/seen_ranks.h"
 #include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
 #include "proto/out_folder.h"
@@ -206,6 +207,8 @@ std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
   if (!outcome.written.sessions.empty())
     return "a process came to a warmup and no cycle of it is here: the run ended before its first "
            "active step, or before the agent had sent it (then it said so above)";
+  if (const std::string why = WhyLeftOut(plan.settings, outcome.seen_ranks); !why.empty())
+    return why + ": " + LeftOutCure(outcome.seen_ranks);
   const std::string& collector = plan.settings.collector;
   if (collector != "auto") return WhyNothingAt(collector, outcome.collector, plan.run);
   if (outcome.collector.state == CollectorWord::State::kOthers)

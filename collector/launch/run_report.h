@@ -8,6 +8,7 @@
 // Thread rule: pure, but for reading the run's documents and trying its folder.
 // Failure rule: what cannot be read is left out.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ namespace stepagent::launch {
 
 struct RunOutcome {
   WaitResult written;
-  std::string program_warning;  // why the target itself could not be traced
-  CollectorWord collector;      // what it said at the end
+  std::string program_warning;   // why the target itself could not be traced
+  CollectorWord collector;       // what it said at the end
+  std::set<int64_t> seen_ranks;  // where --ranks was given
 };
 
 // "host only: no device", "cycle 0 ended by: limit (…)", … of one cycle. `is_whole`: the whole

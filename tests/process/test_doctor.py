@@ -195,6 +195,14 @@ class Command(Doctor):
         self.only_failure('ranks', 'rank 2', 'STEPAGENT_RANKS')
         self.trial(*loop, status=0, options=('--ranks', '0,1', '--trial', '10s'), RANK='1')
 
+    def test_ranks_leave_out_all_that_a_launcher_starts(self):
+        """The launcher itself was told no rank: it is no process that could have recorded."""
+        script = 'for r in 0 1 2; do RANK=$r WORLD_SIZE=3 %s --steps 100000 --sleep-us 1000 & done; wait' % (
+            app('train_loop'))
+        self.trial('/bin/sh', '-c', script, status=1, options=('--ranks', '7,9', '--trial', '2s'))
+        self.only_failure('ranks', '--ranks 7,9 leaves out every process that was seen (ranks 0-2)',
+                          '--ranks 0-2')
+
     def test_a_command_that_dies(self):
         self.trial('/bin/sh', '-c', 'kill -SEGV $$', status=1)
         self.only_failure('exit', 'signal 11 (Segmentation fault)', 'does it live without stepagent?')

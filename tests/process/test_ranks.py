@@ -14,6 +14,12 @@ DEVICE_WORK = ('kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_graph')
 READERS = os.path.join(harness.BUILD, 'readers', 'bin', 'python')
 
 
+def switches(pid):
+    """How often a process has gone to sleep."""
+    with open('/proc/%d/status' % pid, encoding='ascii', errors='replace') as status:
+        return next(int(line.split()[1]) for line in status if line.startswith('voluntary_ctxt'))
+
+
 class Ranks(AgentTest):
     def run_ranks(self, *options):
         script = ('for r in 0 1 2 3 4 5 6 7; do RANK=$r WORLD_SIZE=8 LOCAL_RANK=$r %s --steps 10 & '
@@ -40,6 +46,40 @@ class Ranks(AgentTest):
             self.assertIn('rank %d' % rank, result.stderr)
         report = self.control('report', os.path.join(self.out, 'latest'), '--json')
         self.assertIn('"rank"', report.stdout)
+
+    def ranks_running(self):
+        """RANK of this test's training loops."""
+        found = set()
+        for folder in glob.glob('/proc/[0-9]*'):
+            with contextlib.suppress(OSError), open(folder + '/environ', encoding='utf-8', errors='replace') as env, \
+                    open(folder + '/cmdline', encoding='utf-8', errors='replace') as command:
+                variables = env.read().split('\0')
+                if command.read().startswith(app('train_loop')) and 'STEPAGENT_OUT=' + self.out in variables:
+                    found |= {entry[5:] for entry in variables if entry.startswith('RANK=')}
+        return found
+
+    def test_ranks_that_match_no_process_are_explained(self):
+        """Those seen and those asked for; of some that match, the one that there is none of."""
+        script = ('for r in 0 1; do RANK=$r WORLD_SIZE=2 %s --steps 1000000 & p="$p $!"; done; read line < %s; '
+                  'kill -TERM $p; wait; exit 0')
+        for ranks, expected in (('7', '--ranks 7 leaves out every process that was seen (ranks 0, 1): --ranks 0,1'),
+                                ('1,7', 'rank 7 of --ranks is none of the run\'s: it has 2 ranks')):
+            go = os.path.join(self.scratch, 'go' + ranks)
+            os.mkfifo(go)
+            launcher = self.start_app(
+                [harness.STEPAGENT, 'run', '-o', self.out, '--ranks', ranks, '--step', 'nvtx:train_step',
+                 '--schedule', 'warmup=1,active=2,repeat=1', '--', '/bin/sh', '-c',
+                 script % (app('train_loop'), go)], harness.launcher_environment())
+            harness.eventually(lambda: self.ranks_running() == {'0', '1'}, 'both ranks run')
+            # It wakes to look at them and for nothing else: one look that began after that, whole.
+            before = switches(launcher.pid)
+            harness.eventually(lambda pid=launcher.pid, to=before + 3: switches(pid) >= to, 'it has looked')
+            if '1' in ranks:
+                harness.eventually(lambda: any(s['cycles'] for s in self.told()), 'rank 1 records')
+            with open(go, 'w', encoding='ascii') as line:
+                line.write('go\n')
+            _, stderr = launcher.communicate(timeout=harness.PATIENCE * 4)
+            self.assertIn(expected, stderr)
 
     def test_same_rank_twice_keeps_both(self):
         script = 'for r in 0 0; do RANK=0 %s --steps 10 & done; wait' % app('train_loop')

@@ -117,6 +117,27 @@ TEST_F(RunReportTest, NamesRanksThatLeftNothing) {
   EXPECT_THAT(Lines(), Not(Contains(HasSubstr("no cycle"))));
 }
 
+TEST_F(RunReportTest, NamesRanksAskedForThatThereAreNot) {
+  AddSession(0, "{}");
+  SessionEntry& only = outcome_.written.sessions[0];
+  only.ranks = "0,9-11";
+  EXPECT_THAT(Lines(), Not(Contains(HasSubstr("--ranks"))));  // nobody was told how many there are
+  only.world_size = 8;
+  EXPECT_THAT(Lines(), Contains("  ranks 9-11 of --ranks are none of the run's: it has 8 ranks"));
+}
+
+TEST_F(RunReportTest, RanksThatMatchNoProcessAreTheReason) {
+  plan_.settings.ranks = std::vector<uint32_t>{7};
+  outcome_.seen_ranks = {0, 1, 2, 4};
+  EXPECT_EQ(Lines()[1],
+            "  --ranks 7 leaves out every process that was seen (ranks 0-2, 4): --ranks 0-2,4, or "
+            "leave --ranks (STEPAGENT_RANKS) out");
+  for (const std::set<int64_t>& seen : {std::set<int64_t>{}, {-1}, {3, 7}}) {
+    outcome_.seen_ranks = seen;  // none that was told one, or one that was asked for
+    EXPECT_THAT(Lines()[1], Not(HasSubstr("--ranks")));
+  }
+}
+
 TEST_F(RunReportTest, WithoutAStepSourceItOffersTheRangesSeen) {
   plan_.is_whole = true;
   AddSession(0, "{}", R"({"ranges":[{"name":"load","domain":"","count":3,"total_ns":7},

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace stepagent::cli {
+namespace stepagent::launch {
 
 struct TreeProcess {
   pid_t pid = 0, parent = 0;
@@ -23,4 +23,4 @@ struct TreeProcess {
 // Every descendant of `root`, parents first; `root` itself is not among them.
 [[nodiscard]] std::vector<TreeProcess> ProcessesBelow(pid_t root);
 
-}  // namespace stepagent::cli
+}  // namespace stepagent::launch

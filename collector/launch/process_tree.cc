@@ -1,4 +1,4 @@
-#include "collector/cli/process_tree.h"
+#include "collector/launch/process_tree.h"
 
 #include <dirent.h>
 
@@ -10,7 +10,7 @@
 
 #include "proto/rank_info.h"
 
-namespace stepagent::cli {
+namespace stepagent::launch {
 namespace {
 
 constexpr size_t kTitleBytes = 200;
@@ -102,4 +102,4 @@ std::vector<TreeProcess> ProcessesBelow(pid_t root) {
   return below;
 }
 
-}  // namespace stepagent::cli
+}  // namespace stepagent::launch
