@@ -55,7 +55,7 @@ drain::CycleReportData PhaseController::MakeReport(const ClosingCycle& closing, 
   }
   odd_lengths_before_ = counters.records_odd_length;
   if (cuda_found_late_) {
-    report.gpu.notes.push_back(
+    report.notes.push_back(
         {"cuda_found_late",
          "CUDA was found in use when the window was open already (nothing told of its start): what "
          "was launched before collection came on is missing"});
@@ -97,7 +97,7 @@ void PhaseController::NoteDroppedSteps(drain::CycleReportData* report) {
       " steps or cycles, by the time this cycle was closed, came faster than they could be taken "
       "and are in no trace: choose a longer step (--step), or more active steps a cycle";
   if (steps_dropped_before_ == 0) guard::Log(proto::LogLevel::kWarn, text);
-  report->gpu.notes.push_back({"steps_dropped", text});
+  report->notes.push_back({"steps_dropped", text});
   steps_dropped_before_ = dropped;
 }
 
@@ -222,7 +222,7 @@ void PhaseController::NoteOtherKinds(drain::CycleReportData* report) {
 }
 
 void PhaseController::DescribeStacks(drain::CycleReportData* report) {
-  std::vector<GpuState::Note>& notes = report->gpu.notes;
+  std::vector<GpuState::Note>& notes = report->notes;
   if (!stacks_problem_.empty()) {
     notes.push_back({"stacks_unavailable", "launches have no stacks: " + stacks_problem_});
     return;

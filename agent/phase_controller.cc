@@ -322,8 +322,8 @@ void PhaseController::FinishCycle(const core::StepGate::Snapshot& gate, uint64_t
   NoteResult(report);
   drain::BatchBuilder& builder = drainer_->builder();
   if (builder.redactor() != nullptr) builder.redactor()->Apply(&report);
-  for (const GpuState::Note& note : report.gpu.notes) {
-    builder.AddNote(closing.cycle, note.code, note.text);
+  for (const auto* notes : {&report.gpu.notes, &report.notes}) {
+    for (const GpuState::Note& note : *notes) builder.AddNote(closing.cycle, note.code, note.text);
   }
   builder.AddCycleReport(drain::EncodeCycleReport(report));
   builder.AddCycleEvent(closing.cycle, kClosedEvent, HostClock::NowNs(), closing.limit);

@@ -32,6 +32,7 @@ struct NameCountRow {
 struct CycleReportData {
   uint32_t cycle = 0;
   cupti::GpuState gpu;
+  std::vector<cupti::GpuState::Note> notes;  // what a reader must know beside the device's
   std::vector<cupti::KindState> kinds;
   CycleCost cost;
   uint64_t steps_ended = 0;  // of all, also those not in all_steps
