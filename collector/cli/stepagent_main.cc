@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include <google/protobuf/stubs/logging.h>
+
 #include "collector/cli/arguments.h"
 #include "collector/cli/control_command.h"
 #include "collector/cli/convert.h"
@@ -86,6 +88,8 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return 0;
   }
+  // Of bytes that are no message the readers say so themselves.
+  google::protobuf::SetLogHandler(nullptr);
   try {
     return AfterOutput(Dispatch(command, argc, argv));
   } catch (const std::exception& error) {

@@ -103,6 +103,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   SessionPipeline(const v1::Hello& hello, PipelineHooks hooks, std::shared_ptr<Run> run);
   [[nodiscard]] std::string StartNew();
   [[nodiscard]] std::string Replay(bool* is_live);
+  [[nodiscard]] bool ReplayFrame(spool::RawFrame* frame);
   void TakeOldState();
   void Append(const spool::RawFrame& frame);
   void TakeHello(const v1::Hello& hello);

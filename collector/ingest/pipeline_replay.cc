@@ -4,28 +4,24 @@
 #include "collector/ingest/pipeline.h"
 #include "collector/ingest/recovery_state.h"
 #include "collector/model/batch_head.h"
+#include "collector/spool/first_hello.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
+#include "collector/spool/recover.h"
 
 namespace stepagent::ingest {
 
 std::string SessionPipeline::Recover(const std::string& session_dir, PipelineHooks hooks,
                                      bool* is_live, std::shared_ptr<SessionPipeline>* pipeline) {
   const std::string raw = session_dir + "/" + std::string(spool::kRawName);
-  spool::RawReader reader;
-  std::string error = reader.Open(raw);
+  spool::FirstHello first;
+  std::string error = spool::FindHello(raw, &first);
   if (!error.empty()) return error;
-  spool::RawFrame frame;
-  v1::Hello hello;
-  const bool has_hello = reader.Next(&frame) &&
-                         frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello) &&
-                         hello.ParseFromString(frame.payload);
-  if (!has_hello) return raw + ": does not begin with a session's Hello";
   auto run = std::make_shared<Run>();
   const size_t slash = session_dir.rfind("/sessions/");
   run->path = slash == std::string::npos ? session_dir : session_dir.substr(0, slash);
   run->name = run->path.substr(run->path.rfind('/') + 1);
-  std::shared_ptr<SessionPipeline> made(new SessionPipeline(hello, std::move(hooks), run));
+  std::shared_ptr<SessionPipeline> made(new SessionPipeline(first.hello, std::move(hooks), run));
   made->session_dir_ = session_dir;
   error = made->Replay(is_live);
   if (!error.empty()) return error;
@@ -55,40 +51,67 @@ std::string SessionPipeline::Replay(bool* is_live) {
   std::string error = raw_.Resume(path, is_live);
   if (!error.empty()) return error;
   TakeOldState();
+  spool::FirstHello first;
+  error = spool::FindHello(path, &first);
+  // A file of which nothing can be read is gone on with at its head.
+  if (error.empty() && first.hello.identity().session() != state_.session.id) {
+    return path + ": belongs to another session";
+  }
   spool::RawReader reader;
   error = reader.Open(path);
   if (!error.empty()) return error;
   spool::RawFrame frame;
+  spool::RawReport report;
   while (reader.Next(&frame)) {
-    if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kBatch)) {
-      model::BatchHead head;
-      if (!model::ReadBatchHead(frame.payload, &head)) continue;
-      builder_->Add(head, std::move(frame.payload));
-      losses_.Raise(head.fields.losses());  // an earlier collector counted them
-      Dispatch(builder_->TakeClosed());
-      TellLetGo();
-      KeepWithinMemory();
-    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kGoodbye)) {
-      v1::Goodbye goodbye;
-      if (goodbye.ParseFromString(frame.payload)) builder_->Add(goodbye), said_goodbye_ = true;
-    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kTargetEnded)) {
-      v1::TargetEnded ended;
-      if (ended.ParseFromString(frame.payload)) builder_->Add(ended), knows_end_ = true;
-    } else if (frame.header.type == static_cast<uint8_t>(proto::FrameType::kHello)) {
-      v1::Hello hello;
-      const bool is_ours =
-          hello.ParseFromString(frame.payload) && hello.identity().session() == state_.session.id;
-      if (!is_ours) return path + ": belongs to another session";
-      hello_frame_ = frame;
-      TakeHello(hello);
-      builder_->Update(hello);
-    }
+    const bool was_read = reader.frame_at() == 0 && first.is_mended;
+    if (!was_read && !ReplayFrame(&frame)) ++report.foreign_frames;
   }
+  report.Count(reader, first);
+  report.cut_bytes = 0;  // cut off here, and said by who asked
+  for (const std::string& line : spool::ProblemsOf(report, path)) Problem(line);
   raw_cut_bytes_ = reader.cut_bytes();
   raw_.CutAt(reader.whole_bytes());
   state_.raw_bytes = reader.whole_bytes();
   run_->bytes += reader.whole_bytes();
   return {};
+}
+
+// False: nothing of this session's that can be read.
+bool SessionPipeline::ReplayFrame(spool::RawFrame* frame) {
+  const auto type = static_cast<proto::FrameType>(frame->header.type);
+  if (type == proto::FrameType::kBatch) {
+    model::BatchHead head;
+    if (!model::ReadBatchHead(frame->payload, &head) ||
+        head.fields.identity().session() != state_.session.id) {
+      return false;
+    }
+    builder_->Add(head, std::move(frame->payload));
+    losses_.Raise(head.fields.losses());  // an earlier collector counted them
+    Dispatch(builder_->TakeClosed());
+    TellLetGo();
+    KeepWithinMemory();
+    return true;
+  }
+  if (type == proto::FrameType::kGoodbye) {
+    v1::Goodbye goodbye;
+    if (!goodbye.ParseFromString(frame->payload)) return false;
+    builder_->Add(goodbye), said_goodbye_ = true;
+    return true;
+  }
+  if (type == proto::FrameType::kTargetEnded) {
+    v1::TargetEnded ended;
+    if (!ended.ParseFromString(frame->payload)) return false;
+    builder_->Add(ended), knows_end_ = true;
+    return true;
+  }
+  v1::Hello hello;
+  const bool is_ours = type == proto::FrameType::kHello && hello.ParseFromString(frame->payload) &&
+                       hello.identity().session() == state_.session.id;
+  if (!is_ours) return false;
+  hello_frame_ = *frame;
+  TakeHello(hello);
+  builder_->Update(hello);
+  return true;
 }
 
 }  // namespace stepagent::ingest

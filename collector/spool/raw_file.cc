@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "collector/spool/folders.h"
+#include "collector/spool/read_at.h"
 #include "proto/crc32c.h"
 #include "proto/limits.h"
 
@@ -19,7 +19,7 @@ namespace stepagent::spool {
 namespace {
 
 constexpr mode_t kRawMode = 0644;
-constexpr size_t kReadBlock = 1 << 20;
+constexpr size_t kReadBlock = 1 << 20, kLeastBlock = 16 << 10;
 
 }  // namespace
 
@@ -105,94 +105,112 @@ std::string RawReader::Open(const std::string& path) {
   return {};
 }
 
-bool RawReader::Read(void* to, size_t bytes) {
-  auto* out = static_cast<char*>(to);
+void RawReader::Fill(uint64_t at) {
+  // No more than there is, and a little where it grows.
+  const uint64_t left = at < file_bytes_ ? file_bytes_ - at : 0;
+  window_.resize(std::clamp<uint64_t>(left, kLeastBlock, kReadBlock));
+  window_at_ = at;
+  window_.resize(ReadAt(fd_, at, window_.data(), window_.size()));
+  window_bytes_read_ += window_.size();
+}
+
+// What lies at a place, at least `least` bytes of it unless the file ends there.
+std::string_view RawReader::View(uint64_t at, size_t least) {
+  const auto held = [&] {
+    return at < window_at_ || at > window_at_ + window_.size()
+               ? 0
+               : static_cast<size_t>(window_at_ + window_.size() - at);
+  };
+  if (held() < least) Fill(at);
+  const size_t length = held();
+  return {window_.data() + window_.size() - length, length};
+}
+
+bool RawReader::Copy(uint64_t at, char* to, size_t bytes) {
   while (bytes > 0) {
-    if (buffer_at_ == buffer_.size()) {
-      buffer_.resize(kReadBlock);
-      buffer_at_ = 0;
-      ssize_t n = 0;
-      do {
-        n = read(fd_, buffer_.data(), buffer_.size());
-      } while (n < 0 && errno == EINTR);
-      buffer_.resize(n > 0 ? static_cast<size_t>(n) : 0);
-      if (n <= 0) return false;
-    }
-    const size_t part = std::min(bytes, buffer_.size() - buffer_at_);
-    std::memcpy(out, buffer_.data() + buffer_at_, part);
-    buffer_at_ += part;
-    out += part;
+    const std::string_view view = View(at, 1);
+    if (view.empty()) return false;
+    const size_t part = std::min(bytes, view.size());
+    std::memcpy(to, view.data(), part);
+    at += part;
+    to += part;
     bytes -= part;
   }
   return true;
 }
 
-// The frame at the place reached; kEnd: the file ends within it, or at once.
-RawReader::At RawReader::ReadFrame(RawFrame* frame) {
-  unsigned char head[proto::kFrameHeaderBytes];
-  if (!Read(head, sizeof head)) return At::kEnd;
-  if (!proto::ParseHeader(head, &frame->header) ||
+// A collector may write to it now.
+bool RawReader::Reaches(uint64_t end) {
+  if (end <= file_bytes_) return true;
+  struct stat st {};
+  if (fstat(fd_, &st) == 0 && st.st_size > 0) {
+    file_bytes_ = std::max(file_bytes_, static_cast<uint64_t>(st.st_size));
+  }
+  return end <= file_bytes_;
+}
+
+// kEnd: the file ends within the frame, or at once.
+RawReader::At RawReader::ReadFrame(uint64_t at, RawFrame* frame) {
+  char head[proto::kFrameHeaderBytes];
+  if (!Copy(at, head, sizeof head)) return At::kEnd;
+  if (!proto::ParseHeader(reinterpret_cast<const unsigned char*>(head), &frame->header) ||
       frame->header.payload_bytes > proto::kMaxFrameBytes) {
     return At::kDamage;
   }
+  const uint64_t begin = at + sizeof head, end = begin + frame->header.payload_bytes;
+  if (!Reaches(end)) return At::kEnd;
+  // A payload that turns out to be none is read once in a file, not for each that claims to be one.
+  if (is_damaged_ && crc_.Of(fd_, begin, end) != frame->header.crc32c) return At::kDamage;
   frame->payload.resize(frame->header.payload_bytes);
-  if (!Read(frame->payload.data(), frame->payload.size())) return At::kEnd;
+  if (!Copy(begin, frame->payload.data(), frame->payload.size())) return At::kEnd;
   const bool is_right =
       proto::Crc32c(frame->payload.data(), frame->payload.size()) == frame->header.crc32c;
   return is_right ? At::kFrame : At::kDamage;
 }
 
-void RawReader::SeekTo(uint64_t offset) {
-  static_cast<void>(lseek(fd_, static_cast<off_t>(offset), SEEK_SET));
-  buffer_.clear();
-  buffer_at_ = 0;
-}
-
-// By its header alone: payloads are read for what has one of ours.
-bool RawReader::MayBeFrame(uint64_t at) const {
-  unsigned char head[proto::kFrameHeaderBytes];
+// By its header alone: payloads are looked at for what has one of ours.
+bool RawReader::MayBeFrame(uint64_t at) {
+  char head[proto::kFrameHeaderBytes];
   proto::FrameHeader header;
-  return pread(fd_, head, sizeof head, static_cast<off_t>(at)) == sizeof head &&
-         proto::ParseHeader(head, &header) && header.flags == 0 && header.type != 0 &&
-         header.type <= static_cast<uint8_t>(proto::FrameType::kTargetEnded) &&
-         at + sizeof head + header.payload_bytes <= file_bytes_;
+  return Copy(at, head, sizeof head) &&
+         proto::ParseHeader(reinterpret_cast<const unsigned char*>(head), &header) &&
+         header.flags == 0 && header.type != 0 &&
+         header.type <= static_cast<uint8_t>(proto::FrameType::kTargetEnded);
 }
 
 // The first whole frame that begins at `from` or behind, by its magic and its checksum.
 bool RawReader::FindFrame(uint64_t from, RawFrame* frame) {
-  const char magic[] = {'S', 'A', 'F', '1'};
-  std::vector<char> block(kReadBlock);
+  constexpr std::string_view kMagic = "SAF1";
+  is_damaged_ = true;
   for (uint64_t at = from;;) {
-    const ssize_t n = pread(fd_, block.data(), block.size(), static_cast<off_t>(at));
-    if (n < static_cast<ssize_t>(sizeof magic)) return false;
-    const auto end = block.begin() + n;
-    for (auto it = block.begin();; ++it) {
-      it = std::search(it, end, std::begin(magic), std::end(magic));
-      if (it == end) break;
-      const uint64_t begin = at + static_cast<uint64_t>(it - block.begin());
-      if (!MayBeFrame(begin)) continue;
-      SeekTo(begin);
-      if (ReadFrame(frame) != At::kFrame) continue;
-      whole_bytes_ = begin;
+    const std::string_view view = View(at, kMagic.size());
+    if (view.size() < kMagic.size()) return false;
+    const size_t found = view.find(kMagic);
+    if (found == std::string_view::npos) {
+      at += view.size() - (kMagic.size() - 1);  // one may lie across the border
+      continue;
+    }
+    at += found;
+    if (MayBeFrame(at) && ReadFrame(at, frame) == At::kFrame) {
+      whole_bytes_ = at;
       return true;
     }
-    at += static_cast<uint64_t>(n) - (sizeof magic - 1);  // one may lie across the border
+    ++at;
   }
 }
 
 bool RawReader::Next(RawFrame* frame) {
   const uint64_t begin = whole_bytes_;
-  const At at = ReadFrame(frame);
-  if (at == At::kEnd && buffer_.empty() && begin >= file_bytes_) return false;  // nothing follows
+  const At at = ReadFrame(begin, frame);
+  if (at == At::kEnd && begin >= file_bytes_) return false;  // nothing follows
   // A damaged length points anywhere: whatever was not a frame is searched for the next one.
   if (at != At::kFrame) {
     if (!FindFrame(begin + 1, frame)) return false;
     ++damaged_frames_;
     damaged_bytes_ += whole_bytes_ - begin;
   }
+  frame_at_ = whole_bytes_;
   whole_bytes_ += proto::kFrameHeaderBytes + frame->payload.size();
-  // The file may have grown since it was opened.
-  file_bytes_ = std::max(file_bytes_, whole_bytes_);
   return true;
 }
 

@@ -8,8 +8,10 @@
 // frame and says how many bytes follow it.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "collector/spool/range_crc.h"
 #include "proto/frame.h"
 
 namespace stepagent::spool {
@@ -59,22 +61,31 @@ class RawReader {
   [[nodiscard]] bool Next(RawFrame* frame);
   [[nodiscard]] uint64_t whole_bytes() const { return whole_bytes_; }
   [[nodiscard]] uint64_t cut_bytes() const { return file_bytes_ - whole_bytes_; }
+  // Where the frame given last begins.
+  [[nodiscard]] uint64_t frame_at() const { return frame_at_; }
   // Stretches between whole frames, and their bytes: one stretch may have been several frames.
   [[nodiscard]] uint64_t damaged_frames() const { return damaged_frames_; }
   [[nodiscard]] uint64_t damaged_bytes() const { return damaged_bytes_; }
+  // All that was read of the file so far: within a few times its length, whatever is in it.
+  [[nodiscard]] uint64_t bytes_read() const { return window_bytes_read_ + crc_.bytes_read(); }
 
  private:
   enum class At : uint8_t { kFrame, kDamage, kEnd };
-  [[nodiscard]] bool Read(void* to, size_t bytes);
-  [[nodiscard]] At ReadFrame(RawFrame* frame);
-  void SeekTo(uint64_t offset);
-  [[nodiscard]] bool MayBeFrame(uint64_t at) const;
+  void Fill(uint64_t at);
+  [[nodiscard]] std::string_view View(uint64_t at, size_t least);
+  [[nodiscard]] bool Copy(uint64_t at, char* to, size_t bytes);
+  [[nodiscard]] bool Reaches(uint64_t end);
+  [[nodiscard]] At ReadFrame(uint64_t at, RawFrame* frame);
+  [[nodiscard]] bool MayBeFrame(uint64_t at);
   [[nodiscard]] bool FindFrame(uint64_t from, RawFrame* frame);
 
   int fd_ = -1;
-  uint64_t file_bytes_ = 0, whole_bytes_ = 0, damaged_frames_ = 0, damaged_bytes_ = 0;
-  std::vector<char> buffer_;
-  size_t buffer_at_ = 0;
+  uint64_t file_bytes_ = 0, whole_bytes_ = 0, frame_at_ = 0;
+  uint64_t damaged_frames_ = 0, damaged_bytes_ = 0;
+  bool is_damaged_ = false;  // a frame was searched for: claims are not believed from here on
+  std::vector<char> window_;
+  uint64_t window_at_ = 0, window_bytes_read_ = 0;
+  RangeCrc crc_;
 };
 
 // Whether a collector holds the file now.

@@ -9,6 +9,7 @@
 #include "collector/ingest/pipeline.h"
 #include "collector/ingest/process_watch.h"
 #include "collector/ingest/recovery_state.h"
+#include "collector/spool/first_hello.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "proto/redaction.h"
@@ -39,13 +40,12 @@ bool IsFinished(const ingest::OldState& old, bool leaves_deferred) {
 }  // namespace
 
 std::optional<bool> ProcessLives(const std::string& session_dir) {
-  RawReader reader;
-  RawFrame frame;
-  v1::Hello hello;
-  if (!reader.Open(RawPath(session_dir)).empty() || !reader.Next(&frame) ||
-      !hello.ParseFromString(frame.payload)) {
+  FirstHello first;
+  // Only the Hello itself tells a reused pid.
+  if (!FindHello(RawPath(session_dir), &first).empty() || first.payload.empty()) {
     return std::nullopt;
   }
+  const v1::Hello& hello = first.hello;
   char host[HOST_NAME_MAX + 1] = {};
   const std::string& wrote = hello.identity().host();
   if (gethostname(host, sizeof host - 1) != 0) return false;

@@ -24,6 +24,9 @@ class MemoryBudget;
 
 namespace stepagent::spool {
 
+struct FirstHello;
+class RawReader;
+
 struct RecoverReport {
   uint32_t sessions = 0;  // looked at
   uint32_t live = 0;      // left alone: held by a running collector, or its process lives
@@ -64,7 +67,11 @@ void RecoverSession(const std::string& session_dir, Living living, RecoverReport
 // that of its folder's name where the agent knew none.
 struct RawReport {
   uint64_t frames = 0, damaged_frames = 0, damaged_bytes = 0, cut_bytes = 0;
+  uint64_t foreign_frames = 0;  // whole, but nothing of this session's that can be read
+  std::string hello_problem;    // where the file does not begin with a whole Hello
   bool said_goodbye = false;
+  // What a reader that came to the end passed over.
+  void Count(const RawReader& reader, const FirstHello& first);
 };
 // What of it is not good, one sentence each, with the path.
 [[nodiscard]] std::vector<std::string> ProblemsOf(const RawReport& report, const std::string& path);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "gtest/gtest.h"
 
