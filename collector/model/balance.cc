@@ -137,20 +137,10 @@ void BlankUnobserved(Cycle* cycle) {
 
 // Per kernel is also what is left where no record of graph launches could be asked for: without a
 // graph, and unasked, it says nothing.
-void BlankGraphLevel(Cycle* cycle) {
-  const auto is_of_graph = [](const DeviceItem& item) { return item.graph_id != 0; };
-  const auto has_graph = [&](const auto& items) {
-    return std::any_of(items.begin(), items.end(), is_of_graph);
-  };
+void BlankGraphLevel(const Verdict& v, Cycle* cycle) {
   const auto asked = cycle->session.settings.find("graph");
   const bool was_asked = asked != cycle->session.settings.end() && asked->second == "node";
-  const bool has_launch =
-      std::any_of(cycle->calls.begin(), cycle->calls.end(),
-                  [](const Call& call) { return call.cls == CallClass::kGraphLaunch; });
-  if (cycle->gpu.graph_level != "node" || was_asked || has_launch || has_graph(cycle->kernels) ||
-      has_graph(cycle->copies) || has_graph(cycle->sets) || !cycle->graph_launches.empty()) {
-    return;
-  }
+  if (cycle->gpu.graph_level != "node" || was_asked || v.assembly->has_graph()) return;
   cycle->gpu.graph_level.clear();
 }
 
@@ -275,7 +265,7 @@ void FillVerdict(const Verdict& v, Cycle* cycle) {
   if (v.pending->report) FillReport(*v.pending->report, cycle);
   FillBalance(v, cycle);
   BlankUnobserved(cycle);
-  BlankGraphLevel(cycle);
+  BlankGraphLevel(v, cycle);
   FillJoins(v, cycle);
   MarkLossySteps(v, cycle);
   FillNotes(v, cycle);

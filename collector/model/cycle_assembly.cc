@@ -48,6 +48,11 @@ void CycleAssembly::Run() {
   CountSteps();
 }
 
+// By when a cycle whose end was lost was over: the next one's begin, else the newest time known.
+TimeNs CycleAssembly::OverBy() const {
+  return in_.later_from ? std::min(in_.last_host_ns, *in_.later_from) : in_.last_host_ns;
+}
+
 void CycleAssembly::PlaceSteps() {
   for (const auto& [process_index, step] : in_.pending->active_steps) cycle_.steps.push_back(step);
   SortByBegin(&cycle_.steps);
@@ -57,7 +62,7 @@ void CycleAssembly::PlaceSteps() {
     if (i + 1 < cycle_.steps.size()) {
       step.end_ns = cycle_.steps[i + 1].begin_ns;  // its end was lost, but it was over by then
     } else {
-      const TimeNs known = in_.pending->active_end.value_or(in_.last_host_ns);
+      const TimeNs known = in_.pending->active_end.value_or(OverBy());
       step.end_ns = std::max(known, step.begin_ns);
     }
     step.complete = false;
@@ -71,7 +76,7 @@ void CycleAssembly::SetWindow() {
     cycle_.window_end_ns = cycle_.steps.back().end_ns;
   } else {
     cycle_.window_begin_ns = p.active_begin.value_or(0);
-    cycle_.window_end_ns = p.active_end.value_or(in_.last_host_ns);
+    cycle_.window_end_ns = p.active_end.value_or(OverBy());
   }
   cycle_.window_end_ns = std::max(cycle_.window_end_ns, cycle_.window_begin_ns);
 }
@@ -95,6 +100,7 @@ void CycleAssembly::PlaceCalls() {
     if (is_here) {
       call.step = StepAt(call.begin_ns);
       ++Written(ActivityOf(call.cls));
+      has_graph_ |= call.cls == CallClass::kGraphLaunch;
     } else if (IsLater(call.begin_ns)) {
       index_.Add(call.correlation, call.begin_ns, JoinIndex::kLater);
       return Belongs::kLater;
@@ -215,6 +221,7 @@ void CycleAssembly::PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, 
       return Belongs::kNowhere;
     }
     ++(item.placed ? Written(kind) : Invalid(kind));
+    has_graph_ |= item.graph_id != 0 || std::is_same_v<Item, GraphLaunch>;
     if (!item.placed) ++(item.has_end ? impossible_ : unfinished_);
     raw = item;
     return Belongs::kHere;

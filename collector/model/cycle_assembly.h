@@ -45,8 +45,11 @@ class CycleAssembly {
   [[nodiscard]] uint64_t before_launch() const { return before_launch_; }
   [[nodiscard]] uint64_t unknown_graph() const { return unknown_graph_; }
   [[nodiscard]] uint64_t without_launch() const { return without_launch_; }
+  // A graph was launched or work of one is among the records.
+  [[nodiscard]] bool has_graph() const { return has_graph_; }
 
  private:
+  [[nodiscard]] TimeNs OverBy() const;
   void PlaceSteps();
   void SetWindow();
   void PlaceCalls();
@@ -92,6 +95,7 @@ class CycleAssembly {
   JoinIndex index_;
   Counts written_{}, out_of_window_{}, invalid_{};
   uint64_t unclosed_ranges_ = 0, before_launch_ = 0, unknown_graph_ = 0, without_launch_ = 0;
+  bool has_graph_ = false;
   uint64_t impossible_ = 0, unfinished_ = 0, impossible_waits_ = 0, duplicates_ = 0;
   std::optional<uint32_t> newest_correlation_;  // of this cycle's calls
 };

@@ -7,8 +7,10 @@
 namespace stepagent::model {
 namespace {
 
+// A batch may hold records of several cycles, of which the first to end counts it: where it lies in
+// time says whose it may be.
 bool Touches(const Verdict& v, TimeNs begin_ns, TimeNs end_ns) {
-  return v.is_loss_anywhere ||
+  return (v.is_loss_anywhere && v.losses.lost_batches > 0) ||
          std::any_of(v.lost_spans.begin(), v.lost_spans.end(), [&](const LostSpan& span) {
            return span.begin_ns < end_ns && span.end_ns > begin_ns;
          });
@@ -33,7 +35,7 @@ void MarkNotWhole(Step* step) {
 }  // namespace
 
 void MarkLossySteps(const Verdict& v, Cycle* cycle) {
-  if (v.losses.lost_batches == 0) return;
+  if (!IsTouchedByLoss(v, *cycle)) return;
   for (Step& step : cycle->steps) {
     if (Touches(v, step.begin_ns, step.end_ns)) MarkNotWhole(&step);
   }
@@ -46,7 +48,7 @@ void MarkLossySteps(const Verdict& v, Cycle* cycle) {
 
 // What came before the window was thrown away in any case; behind it come the device's records.
 bool IsTouchedByLoss(const Verdict& v, const Cycle& cycle) {
-  return v.losses.lost_batches > 0 && Touches(v, cycle.window_begin_ns, kLatestNs);
+  return Touches(v, cycle.window_begin_ns, kLatestNs);
 }
 
 }  // namespace stepagent::model

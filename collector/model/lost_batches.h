@@ -4,7 +4,7 @@
 // Purpose: a step with a hole in it must not be compared as a whole one. Which steps a hole touches
 // is told by the times of the batches beside it; where those are not known it touches all.
 // Thread rule: pure functions on one cycle. Failure rule: rather one step too many than one too few.
-#include "collector/model/balance.h"
+#include "collector/model/verdict.h"
 
 namespace stepagent::model {
 

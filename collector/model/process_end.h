@@ -7,6 +7,9 @@
 
 namespace stepagent::model {
 
+// The reason of a cycle that is read before its end.
+inline constexpr const char* kGoesOnText = "recording goes on";
+
 // `signal` 0: it exited with `exit_status`.
 [[nodiscard]] std::string EndText(uint32_t signal, uint32_t exit_status);
 

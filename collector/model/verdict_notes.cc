@@ -73,12 +73,12 @@ void NoteLosses(const Verdict& v, Cycle* cycle) {
             Plural(losses.invalid[0], "buffer") +
                 " of CUPTI's held a record that CUPTI itself cannot pass; what followed is lost");
   }
-  if (losses.lost_batches > 0) {
-    AddNote(
-        cycle, "lost_batches",
-        LostText(v) + (IsTouchedByLoss(v, *cycle)
-                           ? "; the steps that their records may belong to are marked incomplete"
-                           : ", all of them before the first active step"));
+  const bool is_touched = IsTouchedByLoss(v, *cycle);
+  if (losses.lost_batches > 0 || is_touched) {
+    AddNote(cycle, "lost_batches",
+            LostText(v) +
+                (is_touched ? "; the steps that their records may belong to are marked incomplete"
+                            : ", all of them before the first active step"));
   }
   if (cycle->joins.launches_without_device_work.value_or(0) > 0) {
     AddNote(cycle, "launches_without_device_work",
@@ -132,6 +132,7 @@ std::string Plural(uint64_t n, std::string_view what) {
 }
 
 std::string LostText(const Verdict& v) {
+  if (v.losses.lost_batches == 0) return "a batch that an earlier cycle counts never came";
   return Plural(v.losses.lost_batches, "batch") + " never reached the collector";
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "collector/model/balance.h"
+#include "collector/model/verdict.h"
 
 namespace stepagent::model {
 

@@ -72,6 +72,53 @@ TEST(CycleBuilder, AStepThatALostBatchMayTouchIsNotWhole) {
   }
 }
 
+// Two cycles whose device work comes when both windows are over, as that of a busy device does.
+std::vector<Cycle> LaggingCyclesWithout(size_t lost) {
+  BatchFactory agent;
+  std::vector<v1::Batch> batches;
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t cycle = i / 2;
+    const int64_t begin = (100 + 100 * cycle + 10 * (i % 2)) * kMs;
+    if (i % 2 == 0) agent.Event(cycle, Event::ACTIVE_BEGIN, begin);
+    agent.Launch(i + 1, begin + kMs);
+    agent.Step(i, begin, begin + 10 * kMs, cycle);
+    if (i % 2 == 1) agent.Event(cycle, Event::ACTIVE_END, begin + 10 * kMs, "schedule");
+    batches.push_back(agent.Take(begin + 10 * kMs));
+  }
+  for (uint32_t i = 1; i <= 4; ++i) {
+    agent.Kernel({.begin = (300 + i) * kMs, .correlation = i});
+  }
+  for (const uint32_t cycle : {0U, 1U}) {
+    agent.Event(cycle, Event::CLOSED, 400 * kMs);
+    agent.Report(cycle);
+  }
+  batches.push_back(agent.Take(401 * kMs));
+  if (lost < batches.size()) batches.erase(batches.begin() + static_cast<ptrdiff_t>(lost));
+  return Build(agent, batches);
+}
+
+TEST(CycleBuilder, ACycleWithoutItsEndTakesNothingFromTheNext) {
+  for (const size_t lost : {size_t{99}, size_t{1}}) {
+    const auto cycles = LaggingCyclesWithout(lost);
+    ASSERT_EQ(cycles.size(), 2U);
+    EXPECT_EQ(cycles[0].complete, lost == 99) << cycles[0].reason;
+    EXPECT_LE(cycles[0].window_end_ns, cycles[1].window_begin_ns);
+    EXPECT_EQ(cycles[1].calls.size(), 2U);
+    EXPECT_EQ(cycles[1].kernels.size(), 2U);
+    for (const Cycle& cycle : cycles) ExpectBalanced(cycle);
+  }
+}
+
+// Counted by the cycle that ends first; what was in it may be the other's.
+TEST(CycleBuilder, ALostBatchIsSaidOfEachCycleItMayBelongTo) {
+  const auto cycles = LaggingCyclesWithout(2);
+  ASSERT_EQ(cycles.size(), 2U);
+  EXPECT_FALSE(cycles[1].complete);
+  EXPECT_FALSE(cycles[1].reason.empty());
+  EXPECT_TRUE(HasNote(cycles[0], "lost_batches"));
+  EXPECT_TRUE(HasNote(cycles[1], "lost_batches"));
+}
+
 TEST(CycleBuilder, CyclesThatWentToAnotherFolderAreNoLoss) {
   BatchFactory agent;
   agent.WholeCycle(0, 1, 1, 100 * kMs, 1, 2);
