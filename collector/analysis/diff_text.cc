@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "collector/analysis/diff.h"
 #include "collector/analysis/summary.h"
@@ -14,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kNameColumns = 40, kValueColumns = 26;
+constexpr size_t kLabelColumns = 28, kSideColumns = 32;  // of what differs besides the times
 
 std::string Time(const Json& value) {
   return value.is_number() ? Duration(std::llround(value.get<double>())) : "-";
@@ -37,11 +40,17 @@ std::string DifferenceLines(const Json& differences) {
            "same.\n";
   }
   std::string out = "Besides the times these differ\n";
+  std::vector<std::string> labels;
   for (const Json& d : differences) {
-    const std::string label = fmt::format("  {} {}", d.at("what").get<std::string>(),
-                                          Fit(d.at("name").get<std::string>(), 24));
-    out += PadRight(Fit(label, 30), 32) + PadRight(Fit(d.at("a").get<std::string>(), 32), 34) +
-           Fit(d.at("b").get<std::string>(), 32) + "\n";
+    labels.push_back(d.at("what").get<std::string>() + " " + d.at("name").get<std::string>());
+  }
+  labels = FitApart(labels, kLabelColumns);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const Json& d = differences.at(i);
+    const std::vector<std::string> values =
+        FitApart({d.at("a").get<std::string>(), d.at("b").get<std::string>()}, kSideColumns);
+    out += "  " + PadRight(labels[i], kLabelColumns + 2) + PadRight(values[0], kSideColumns + 2) +
+           values[1] + "\n";
   }
   return out;
 }
@@ -93,19 +102,22 @@ std::string TableLines(const Json& table, const char* title, size_t top) {
   std::string out = std::string(title) + " per step\n";
   if (!table.is_array()) return out + "  not collected on one side\n";
   if (table.empty()) return out + "  none on either side\n";
-  size_t quiet = 0, shown = 0, left_out = 0;
-  std::set<std::string> untold;
+  std::vector<const Json*> rows;
+  std::vector<std::string> names;
   for (const Json& row : table) {
-    if (IsQuiet(row)) {
-      ++quiet;
-      continue;
-    }
-    if (top != 0 && shown == top) {
-      ++left_out;
-      continue;
-    }
-    ++shown;
-    out += "  " + PadRight(Fit(row.at("name").get<std::string>(), kNameColumns), kNameColumns) +
+    if (IsQuiet(row)) continue;
+    rows.push_back(&row);
+    names.push_back(row.at("name").get<std::string>());
+  }
+  const size_t quiet = table.size() - rows.size();
+  const size_t shown = top == 0 ? rows.size() : std::min(top, rows.size());
+  const size_t left_out = rows.size() - shown;
+  names.resize(shown);
+  names = FitApart(names, kNameColumns);
+  std::set<std::string> untold;
+  for (size_t i = 0; i < shown; ++i) {
+    const Json& row = *rows[i];
+    out += "  " + PadRight(names[i], kNameColumns) +
            PadRight("  " + PerStepText(row.at("a")), kValueColumns - 5) +
            PadRight("  " + PerStepText(row.at("b")), kValueColumns - 5) + "  " +
            ShortVerdict(row.at("verdict").get_ref<const std::string&>(), &untold) + "\n";
@@ -114,7 +126,7 @@ std::string TableLines(const Json& table, const char* title, size_t top) {
   for (const std::string& why : untold) out += "  not told: " + why + "\n";
   if (quiet > 0) {
     out += fmt::format("  {}{} inside the noise: the steps' totals of both sides overlap\n",
-                       Count(quiet), shown == 0 && left_out == 0 ? ", all of them," : "");
+                       Count(quiet), rows.empty() ? ", all of them," : "");
   }
   return out;
 }

@@ -169,17 +169,16 @@ std::vector<std::string> FitApart(const std::vector<std::string>& names, size_t 
     out.push_back(Fit(name, width));
     alike[out.back()].insert(whole.back());
   }
-  if (width < kLeast) return out;
   std::map<std::string, std::set<std::string>> taken;
   for (size_t i = 0; i < out.size(); ++i) {
     const std::set<std::string>& group = alike.at(out[i]);
-    if (group.size() > 1) out[i] = FitAt(whole[i], PartingOf(group), width);
+    if (group.size() > 1 && width >= kLeast) out[i] = FitAt(whole[i], PartingOf(group), width);
     std::set<std::string>& holders = taken[out[i]];
     holders.insert(whole[i]);
     if (holders.size() < 2) continue;
     const auto number = std::distance(holders.begin(), holders.find(whole[i])) + 1;
     const std::string mark = " #" + std::to_string(number);
-    out[i] = out[i].substr(0, Prefix(out[i], width - mark.size())) + mark;
+    if (mark.size() < width) out[i] = out[i].substr(0, Prefix(out[i], width - mark.size())) + mark;
   }
   return out;
 }

@@ -50,19 +50,24 @@ std::string RankTable(const std::vector<const ReportedCycle*>& cycles) {
   }
   std::string out =
       "  rank  cycle  steps  step median       busy       idle  collective  program\n";
+  std::vector<std::string> programs;
   for (const ReportedCycle* cycle : cycles) {
+    programs.push_back(cycle->summary.at("session").at("exe").get<std::string>());
+  }
+  programs = analysis::FitApart(programs, 22);
+  for (size_t i = 0; i < cycles.size(); ++i) {
+    const ReportedCycle* cycle = cycles[i];
     const Json& s = cycle->summary;
     const analysis::DeviceFigures device = analysis::DeviceFiguresOf(s);
     const auto figure = [&device](const std::optional<int64_t>& ns) {
       return analysis::FigureText(ns, device.is_partial);
     };
-    const std::string program = analysis::Fit(s.at("session").at("exe").get<std::string>(), 22);
     out += "  " + PadLeft(RankWord(s), 4) +
            PadLeft(std::to_string(s.at("cycle").at("index").get<uint64_t>()), 7) +
            PadLeft(std::to_string(s.at("steps").at("count").get<uint64_t>()), 7) +
            PadLeft(Time(StepMedian(s)), 13) + PadLeft(figure(device.busy_ns), 11) +
            PadLeft(figure(device.idle_ns), 11) + PadLeft(figure(device.collective_ns), 12) + "  " +
-           program + (cycle == slowest && cycles.size() > 1 ? "  slowest" : "") + "\n";
+           programs[i] + (cycle == slowest && cycles.size() > 1 ? "  slowest" : "") + "\n";
   }
   return out +
          "  busy, idle and collective: unions within each device's span, added over its devices\n";
@@ -188,7 +193,8 @@ int ReportMain(int argc, char** argv) {
   bool as_json = false;
   app.add_option("path", paths, "OUT, a run, a session, a cycle, raw.steps or a Kineto file")
       ->required();
-  app.add_option("--html", page, "Write the report of one session or cycle as a page instead");
+  app.add_option("--html", page,
+                 "Write the report of one session or cycle as a page instead, - for stdout");
   app.add_option("--top", options.top, "Rows a table; 0 shows all")
       ->capture_default_str()
       ->check(CheckRows);
@@ -204,6 +210,9 @@ int ReportMain(int argc, char** argv) {
     return FailUsage("report: " + why);
   }
   if (as_json && app.count("--top") == 0) options.top = 0;  // a script wants all rows
+  if (app.count("--html") > 0 && page.empty()) {
+    return FailUsage("report: --html is empty; allowed: a file, a folder or -");
+  }
   if (!page.empty() && paths.size() != 1) return FailUsage("report: --html takes one path");
   try {
     if (!page.empty()) return WriteReportPage(paths.front(), page);
