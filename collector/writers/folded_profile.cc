@@ -1,6 +1,7 @@
 #include "collector/writers/folded_profile.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "collector/writers/json_text.h"
 #include "collector/writers/kineto_names.h"
@@ -12,9 +13,15 @@ namespace {
 
 constexpr const char* kNoLaunch = "(launch not seen)";
 
-uint64_t BytesOf(const model::Copy& copy) { return copy.bytes; }
-uint64_t BytesOf(const model::Set& set) { return set.bytes; }
-uint64_t BytesOf(const model::DeviceItem&) { return 0; }
+// A trace file that was read need not tell a size; that is no size of 0.
+template <typename T>
+void AddBytes(const T& item, ProfileValues* values) {
+  if constexpr (std::is_same_v<T, model::Copy> || std::is_same_v<T, model::Set>) {
+    values->bytes += item.has_bytes ? item.bytes : 0;
+    values->transfers += 1;
+    values->without_bytes += item.has_bytes ? 0 : 1;
+  }
+}
 
 }  // namespace
 
@@ -106,7 +113,7 @@ void Profile::AddWork(const std::vector<T>& items, Name name) {
     ProfileValues& values = samples_[key];
     ++values.items;
     values.device_ns += static_cast<uint64_t>(item.end_ns - item.begin_ns);
-    values.bytes += BytesOf(item);
+    AddBytes(item, &values);
   }
 }
 

@@ -39,7 +39,9 @@ struct ProfileKey {
   auto operator<=>(const ProfileKey&) const = default;
 };
 struct ProfileValues {
-  uint64_t items = 0, device_ns = 0, calls = 0, call_ns = 0, bytes = 0;
+  uint64_t items = 0, device_ns = 0, calls = 0, call_ns = 0;
+  // Of copies and sets: how many, the bytes of those whose size is known, how many have none.
+  uint64_t transfers = 0, bytes = 0, without_bytes = 0;
 };
 
 class Profile {

@@ -12,7 +12,8 @@ namespace {
 
 // Field numbers of pprof's profile.proto.
 constexpr uint32_t kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kFunction = 5,
-                   kStringTable = 6, kTimeNanos = 9, kDurationNanos = 10, kDefaultSampleType = 14;
+                   kStringTable = 6, kTimeNanos = 9, kDurationNanos = 10, kComment = 13,
+                   kDefaultSampleType = 14;
 constexpr uint32_t kTypeName = 1, kTypeUnit = 2;
 constexpr uint32_t kSampleLocations = 1, kSampleValues = 2, kSampleLabels = 3;
 constexpr uint32_t kLabelKey = 1, kLabelText = 2, kLabelNumber = 3;
@@ -37,6 +38,7 @@ class PprofProfile {
     out_.Int(kTimeNanos, cycle_.session.base_unix_ns + cycle_.window_begin_ns);
     out_.Int(kDurationNanos, std::max<int64_t>(cycle_.window_end_ns - cycle_.window_begin_ns, 0));
     out_.Uint(kDefaultSampleType, String("gpu_time"));
+    Comment();
     Mappings();
     out_.Raw(tables_.view());
     out_.Raw(strings_.view());
@@ -54,6 +56,18 @@ class PprofProfile {
     const auto [it, is_new] = string_ids_.try_emplace(text, string_ids_.size());
     if (is_new) strings_.Text(kStringTable, text);
     return it->second;
+  }
+  // A sample has a value of each type: one without a known size has no place but here.
+  void Comment() {
+    uint64_t transfers = 0, without_bytes = 0;
+    for (const auto& [key, values] : profile_.samples()) {
+      transfers += values.transfers;
+      without_bytes += values.without_bytes;
+    }
+    if (without_bytes == 0) return;
+    out_.Uint(kComment, String("bytes: " + std::to_string(without_bytes) + " of " +
+                               std::to_string(transfers) +
+                               " copies and sets have no known size and are left out of it"));
   }
   void SampleType(const char* name, const char* unit) {
     const size_t type = out_.Begin(kSampleType);

@@ -1,4 +1,5 @@
 // What single formats promise beyond the sums that the golden test compares.
+#include "collector/writers/folded_profile.h"
 #include "collector/writers/writer.h"
 #include "gtest/gtest.h"
 #include "sqlite3.h"
@@ -108,6 +109,35 @@ TEST(Folded, FramesOfAStackComeBeforeRanges) {
   EXPECT_EQ(ReadFile(folder / "trace.api_ns.folded"),
             "main;libfoo.so+0x10;cudaLaunchKernel 100\n"
             "train_step;cudaLaunchKernel 100\n");
+}
+
+// Trace files need not tell a copy's size: that is no size of 0.
+TEST(Pprof, CopiesOfUnknownSizeAreLeftOutOfTheBytesAndCounted) {
+  CycleMaker m;
+  m.AddDevice(0);
+  const uint32_t thread = m.Thread(4242, "python");
+  m.Step(0, 1000, 9000, thread);
+  const int32_t call = m.Call("cudaMemcpyAsync", model::CallClass::kMemcpy, thread, 2000, 2100, 1);
+  const uint32_t lane = m.Lane(0, 1, 7);
+  m.Copy(1, lane, 3000, 3100, 64, call);
+  m.Copy(1, lane, 4000, 4100, 0, call);
+  model::Cycle cycle = m.Finish();
+  for (const bool is_known : {true, false}) {
+    const Folder folder;
+    cycle.copies.at(1).has_bytes = is_known;
+    uint64_t bytes = 0, without_bytes = 0;
+    const writers::Profile profile(cycle);
+    for (const auto& [key, values] : profile.samples()) {
+      bytes += values.bytes;
+      without_bytes += values.without_bytes;
+    }
+    EXPECT_EQ(bytes, 64U);
+    EXPECT_EQ(without_bytes, is_known ? 0U : 1U);
+    ASSERT_TRUE(Write("pprof", cycle, folder).ok);
+    const std::string text = Gunzip(ReadFile(folder / "trace.pb.gz"));
+    const size_t said = text.find("bytes: 1 of 2 copies and sets have no known size");
+    EXPECT_EQ(said == std::string::npos, is_known);
+  }
 }
 
 TEST(Perfetto, SaysThatRecordsWereLost) {
