@@ -49,20 +49,36 @@ IdleRange MostIdle(const std::map<std::string_view, IdleRange>& ranges) {
   return inner;
 }
 
+// Of the window's begin nobody knows whether earlier work ran; where that is much of it, what is
+// counted from there on is the least there can be.
+bool IsLowerBound(const ReadingContext& c) {
+  return double(c.known_from_ns - c.cycle.window_begin_ns) >=
+         At(kIdleInRange) * double(c.window_ns);
+}
+
+const char* AtLeast(const ReadingContext& c) { return IsLowerBound(c) ? "at least " : ""; }
+
+std::string CountedFrom(const ReadingContext& c) {
+  if (!IsLowerBound(c)) return {};
+  return fmt::format(
+      "; counted from {} into the window on, when each stream's first work had begun",
+      Duration(c.known_from_ns - c.cycle.window_begin_ns));
+}
+
 Json IdleEvidence(const ReadingContext& c, const IdleRange& q) {
   if (q.longest == nullptr) return Json::object();
   const std::string name = Fit(q.name, 60);
   const model::Range& longest = *q.longest;
-  return {
-      {"text", fmt::format("{} of {} in {} ranges `{}` without device work; longest {} {}",
-                           Duration(q.idle_ns), Duration(q.total_ns), Count(q.count), name,
-                           Duration(std::max<int64_t>(q.longest_ns, 0)), InStep(c, longest.step))},
-      {"range", writers::ValidUtf8(q.name)},
-      {"idle_ns", q.idle_ns},
-      {"window_ns", c.window_ns},
-      {"longest_at_ns", longest.begin_ns},
-      {"where",
-       Where(c, longest.step, longest.begin_ns, longest.end_ns, ThreadRow(c, longest.thread))}};
+  return {{"text", fmt::format("{} of {} in {} ranges `{}` without device work; longest {} {}{}",
+                               Duration(q.idle_ns), Duration(q.total_ns), Count(q.count), name,
+                               Duration(std::max<int64_t>(q.longest_ns, 0)),
+                               InStep(c, longest.step), CountedFrom(c))},
+          {"range", writers::ValidUtf8(q.name)},
+          {"idle_ns", q.idle_ns},
+          {"window_ns", c.window_ns},
+          {"longest_at_ns", longest.begin_ns},
+          {"where",
+           Where(c, longest.step, longest.begin_ns, longest.end_ns, ThreadRow(c, longest.thread))}};
 }
 
 // Where the longest kernel of a kind ran.
@@ -90,10 +106,10 @@ std::optional<Reading> IdleInRange(const ReadingContext& c) {
   const std::string name = Fit(q.name, 60);
   Reading r{share, "device_idle_in_range", {}, {}, {}, {}};
   r.observation = fmt::format(
-      "No work of this process on {} for {} of the window while the host is in `{}`, which "
+      "No work of this process on {} for {}{} of the window while the host is in `{}`, which "
       "launches "
       "nothing.",
-      DeviceWord(c), Percent(share), name);
+      DeviceWord(c), AtLeast(c), Percent(share), name);
   r.evidence = IdleEvidence(c, q);
   r.hypothesis = fmt::format(
       "The device waits for what `{}` prepares (an input pipeline, for instance). Storage, the "
@@ -114,13 +130,13 @@ std::optional<Reading> IdleDevice(const ReadingContext& c) {
   if (share < At(kIdleWindow)) return std::nullopt;
   const IdleRange q = MostIdle(IdleByRange(c, false));
   Reading r{share, "device_idle", {}, {}, {}, {}};
-  r.observation = fmt::format("No work of this process on {} for {} of the window.", DeviceWord(c),
-                              Percent(share));
+  r.observation = fmt::format("No work of this process on {} for {}{} of the window.",
+                              DeviceWord(c), AtLeast(c), Percent(share));
   r.evidence = IdleEvidence(c, q);
   if (q.idle_ns == 0) {
     r.evidence = {{"text", fmt::format("{} of {} without device work; no range of a launching "
-                                       "thread covers it",
-                                       Duration(idle), Duration(c.window_ns))},
+                                       "thread covers it{}",
+                                       Duration(idle), Duration(c.window_ns), CountedFrom(c))},
                   {"idle_ns", idle},
                   {"window_ns", c.window_ns},
                   {"where", nullptr}};
