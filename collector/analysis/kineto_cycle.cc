@@ -1,7 +1,9 @@
 #include "collector/analysis/kineto_cycle.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <string_view>
 
 #include "collector/writers/kineto_names.h"
 
@@ -11,10 +13,18 @@ namespace {
 using model::CallClass;
 using writers::ProfilerStepNumber;
 
+constexpr std::string_view kDeviceCategories[] = {"kernel", "gpu_memcpy", "gpu_memset",
+                                                  "gpu_graph"};
+constexpr std::string_view kCallCategories[] = {"cuda_runtime", "cuda_driver"};
+constexpr std::string_view kAnnotation = "user_annotation";
+
 bool IsDeviceCategory(std::string_view cat) {
-  return cat == "kernel" || cat == "gpu_memcpy" || cat == "gpu_memset" || cat == "gpu_graph";
+  return std::find(std::begin(kDeviceCategories), std::end(kDeviceCategories), cat) !=
+         std::end(kDeviceCategories);
 }
-bool IsCallCategory(std::string_view cat) { return cat == "cuda_runtime" || cat == "cuda_driver"; }
+bool IsCallCategory(std::string_view cat) {
+  return cat == kCallCategories[0] || cat == kCallCategories[1];
+}
 
 CallClass ClassOf(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
@@ -176,12 +186,34 @@ void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
 }
 
 bool KinetoCycle::Reads(std::string_view cat) {
-  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == "user_annotation";
+  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == kAnnotation;
+}
+
+std::vector<std::string> KinetoCycle::RowProblems(bool is_whole) const {
+  std::vector<std::string> lines;
+  if (unusable_rows_ > 0) {
+    lines.push_back(std::to_string(unusable_rows_) +
+                    (unusable_rows_ == 1 ? " row lacks" : " rows lack") +
+                    " a time, a duration, a device or a stream");
+  }
+  if (half_rows_ > 0) {
+    lines.push_back(std::to_string(half_rows_) + (half_rows_ == 1 ? " row is" : " rows are") +
+                    " the begin of one (ph B), which is not read; allowed: whole rows (ph X)");
+  }
+  if (is_whole && !has_any_) {
+    std::string cats(kAnnotation);
+    for (const std::string_view cat : kCallCategories) cats += ", " + std::string(cat);
+    for (const std::string_view cat : kDeviceCategories) cats += ", " + std::string(cat);
+    lines.push_back("none of its rows is of a kind that is read (" + cats + ")");
+  }
+  return lines;
 }
 
 void KinetoCycle::Add(const KinetoEvent& event) {
   const std::string& cat = event.cat;
   if (!Reads(cat)) return;
+  has_any_ = true;
+  half_rows_ += event.ph == "B" ? 1 : 0;
   if (event.ph == "i" && cat == "user_annotation" && event.has_ts) {
     cycle_.marks.push_back({event.ts_ns, Text(event.name), 0, 0, 0, Thread(event), -1});
     return;

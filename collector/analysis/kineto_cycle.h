@@ -40,7 +40,8 @@ class KinetoCycle {
   // Sorts, joins, counts. `file_name` stands for the program, which the file does not name.
   [[nodiscard]] model::Cycle Finish(const std::string& file_name);
   model::Cycle& cycle() { return cycle_; }
-  [[nodiscard]] uint64_t unusable_rows() const { return unusable_rows_; }
+  // What rows could not be used, a line each. `is_whole`: all of the file's were added.
+  [[nodiscard]] std::vector<std::string> RowProblems(bool is_whole) const;
   // What was found that is no fault of a single row, one sentence each: after Finish.
   [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
 
@@ -74,7 +75,8 @@ class KinetoCycle {
   void NoteAmbiguous();
 
   model::Cycle cycle_;
-  uint64_t unusable_rows_ = 0;
+  uint64_t unusable_rows_ = 0, half_rows_ = 0;
+  bool has_any_ = false;              // any row of the categories that are read
   std::map<int64_t, uint64_t> pids_;  // of host rows, with their number
   std::unordered_map<std::string, model::StringId> strings_;
   std::map<std::pair<int64_t, int64_t>, uint32_t> threads_;  // by pid and tid

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <istream>
 #include <limits>
@@ -35,7 +36,8 @@ int64_t MicrosToNs(std::string_view text) {
   }
   const size_t point = text.find('.');
   int64_t whole = 0;
-  std::from_chars(text.data(), text.data() + std::min(point, text.size()), whole);
+  const auto read = std::from_chars(text.data(), text.data() + std::min(point, text.size()), whole);
+  if (read.ec == std::errc::result_out_of_range) return std::numeric_limits<int64_t>::max();
   if (point == std::string_view::npos) return ToNs(whole);
   std::string decimals(text.substr(point + 1, 3));
   decimals.resize(3, '0');
@@ -67,7 +69,10 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override;
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    error_ = "byte " + std::to_string(position) + ": " + error.what();
+    // Without the library's own heading, which says the place once more.
+    const std::string_view text = error.what();
+    error_ = "byte " + std::to_string(position) + ": " +
+             std::string(text.substr(std::min(text.find("syntax error"), text.size())));
     return false;
   }
 
@@ -81,6 +86,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   bool Number(int64_t value, int64_t as_ns);
+  bool NumberInText(const std::string& text);
   void EventNumber(int64_t value, int64_t as_ns);
   void TakeTriple();
   void ArgNumber(int64_t value);
@@ -232,8 +238,24 @@ void Handler::CheckRank() {
                "it is taken as it is");
 }
 
+// Some writers put numbers in quotes.
+bool Handler::NumberInText(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end || !std::isfinite(number)) return false;
+  int64_t whole = Bounded(number);
+  std::from_chars(text.data(), end, whole);
+  return Number(whole, MicrosToNs(text));
+}
+
 bool Handler::string(string_t& v) {
-  if (InEvent() && depth_ == events_depth_ + 1) {
+  const bool is_row = InEvent() && depth_ == events_depth_ + 1;
+  const bool is_number =
+      is_row ? key_ == "ts" || key_ == "dur"
+             : InEvent() && depth_ == events_depth_ + 2 && FindKinetoArg(arg_key_) != nullptr;
+  if (is_number && NumberInText(v)) return true;
+  if (is_row) {
     if (key_ == "ph") event_.ph = v;
     if (key_ == "cat") event_.cat = v;
     if (key_ == "name") event_.name = std::move(v);
@@ -316,10 +338,11 @@ void AddProblems(const std::string& path, const TraceInput& input, const Handler
 // What was mended is no reason to distrust the rest, but it is no longer what the file held.
 void NoteRepairs(uint64_t repairs, model::Cycle* cycle) {
   if (repairs == 0) return;
-  cycle->notes.push_back({"repaired_text",
-                          std::to_string(repairs) +
-                              (repairs == 1 ? " place in the file was" : " places in the file were") +
-                              " no valid text: shown as U+FFFD, or as a backslash"});
+  cycle->notes.push_back(
+      {"repaired_text", std::to_string(repairs) +
+                            (repairs == 1 ? " place in the file was" : " places in the file were") +
+                            " no valid text or no number: shown as U+FFFD or a backslash, or left "
+                            "out"});
 }
 
 }  // namespace
@@ -333,6 +356,11 @@ KinetoReadResult ReadKinetoFile(const std::string& path) {
   }
   Handler handler;
   std::istream stream(&input);
+  if (stream.peek() == std::istream::traits_type::eof() && input.gzip_problem().empty()) {
+    result.error = path + ": empty";
+    return result;
+  }
+  stream.clear();
   const bool whole = nlohmann::json::sax_parse(stream, &handler);
   if (!handler.saw_events()) {
     const std::string why = input.gzip_problem().empty() ? handler.error() : input.gzip_problem();
@@ -345,9 +373,8 @@ KinetoReadResult ReadKinetoFile(const std::string& path) {
   }
   handler.CheckRank();
   AddProblems(path, input, handler, whole, &result);
-  if (const uint64_t rows = handler.rows().unusable_rows(); rows > 0) {
-    result.problems.push_back(path + ": " + std::to_string(rows) +
-                              " rows lack a time, a duration, a device or a stream");
+  for (const std::string& text : handler.rows().RowProblems(whole)) {
+    result.problems.push_back(path + ": " + text);
   }
   NoteRepairs(input.repairs(), &handler.rows().cycle());
   result.cycle = handler.rows().Finish(BaseName(path));

@@ -5,6 +5,7 @@
 #include "collector/analysis/summary.h"
 #include "collector/analysis/table_text.h"
 #include "collector/analysis/text_format.h"
+#include "collector/model/process_end.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -73,7 +74,8 @@ std::string Warnings(const Json& s) {
     // A schedule that ran to its end can still lack device work that never came.
     const std::string what = ended == "schedule"
                                  ? "all steps ran, but not all of their work was recorded"
-                                 : "cut short, ended by " + ended;
+                             : why == model::kGoesOnText ? "not over"
+                                                         : "cut short, ended by " + ended;
     out += Line("INCOMPLETE",
                 what + (why.empty() ? "" : " (" + why + ")") + "; figures hold what was recorded");
   }

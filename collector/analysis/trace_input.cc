@@ -1,7 +1,9 @@
 #include "collector/analysis/trace_input.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -13,11 +15,45 @@ namespace {
 constexpr size_t kBlockBytes = size_t{1} << 18;
 constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, gzip's frame and nothing else
 constexpr size_t kLongestSequence = 4;
+constexpr size_t kLongestEscape = 12, kLongestWord = 9;    // of two \u, of -Infinity
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEscapable = "\"\\/bfnrtu";
 
 bool IsGzip(const std::vector<unsigned char>& bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
+// NaN, Infinity or -Infinity: its length, else 0.
+size_t NoNumber(std::string_view text, size_t at) {
+  for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+    if (text.substr(at).starts_with(word)) return word.size();
+  }
+  return 0;
+}
+
+// The number of \uXXXX; nullopt: there is none.
+std::optional<uint32_t> UnitAt(std::string_view text, size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return std::nullopt;
+  uint32_t unit = 0;
+  const char* const digits = text.data() + at + 2;
+  const auto [end, error] = std::from_chars(digits, digits + 4, unit, 16);
+  if (error != std::errc() || end != digits + 4) return std::nullopt;
+  return unit;
+}
+
+// Half of a surrogate pair is no character; Python writes it for a byte of a name that is no text.
+struct Escape {
+  size_t length = 0;  // of the \u escapes that are one character
+  bool is_lone = false;
+};
+Escape EscapeAt(std::string_view text, size_t at) {
+  const auto is_low = [](uint32_t unit) { return unit >= 0xDC00 && unit <= 0xDFFF; };
+  const std::optional<uint32_t> unit = UnitAt(text, at);
+  if (!unit) return {};
+  if (*unit < 0xD800 || *unit > 0xDFFF) return {6, false};
+  const std::optional<uint32_t> next = UnitAt(text, at + 6);
+  const bool is_pair = !is_low(*unit) && next && is_low(*next);
+  return {is_pair ? size_t{12} : size_t{6}, !is_pair};
 }
 
 // zlib tells its checks of the trailer apart by their messages alone.
@@ -102,38 +138,53 @@ size_t TraceInput::Inflate() {
   return raw_.size() - before;
 }
 
-void TraceInput::Replace() {
-  text_ += kReplacement;
-  ++repairs_;
+// Only what Python writes for numbers that are none: what else is no JSON there, the parser says.
+TraceInput::Step TraceInput::OutsideOfStrings(size_t at, bool is_end) {
+  const char byte = raw_[at];
+  if (byte == 'N' || byte == 'I' || byte == '-') {
+    if (!is_end && raw_.size() - at < kLongestWord) return {0, "", ""};  // may be cut
+    if (const size_t length = NoNumber(raw_, at); length > 0) return {length, "", "null"};
+  }
+  in_string_ = byte == '"';
+  return {1, "", ""};
 }
 
-// Outside of strings nothing is touched: what is no JSON there, the parser says.
+TraceInput::Step TraceInput::InString(size_t at, bool is_end) {
+  const auto byte = static_cast<unsigned char>(raw_[at]);
+  if (byte == '\\' && !is_escaped_) {
+    if (!is_end && raw_.size() - at < kLongestEscape) return {0, "", ""};  // may be cut
+    const Escape escape = EscapeAt(raw_, at);
+    if (escape.length > 0) return {escape.length, "", escape.is_lone ? kReplacement : ""};
+  }
+  if (byte >= 0x20 && byte < 0x80) {
+    // A backslash before what cannot be escaped stands for nothing.
+    const bool is_stray =
+        is_escaped_ && kEscapable.find(static_cast<char>(byte)) == std::string_view::npos;
+    if (!is_escaped_ && byte == '"') in_string_ = false;
+    is_escaped_ = !is_escaped_ && byte == '\\';
+    return {1, is_stray ? "\\" : "", ""};
+  }
+  if (byte >= 0x80 && !is_end && raw_.size() - at < kLongestSequence) return {0, "", ""};
+  const size_t length = byte < 0x20 ? 0 : writers::Utf8SequenceLength(raw_, at);
+  const bool was_escaped = std::exchange(is_escaped_, false);
+  return {std::max<size_t>(length, 1), was_escaped ? "\\" : "", length == 0 ? kReplacement : ""};
+}
+
 void TraceInput::Repair(bool is_end) {
   text_.clear();
   size_t at = 0, kept_from = 0;
   const auto keep = [&] { text_.append(raw_, kept_from, at - kept_from); };
   while (at < raw_.size()) {
-    const auto byte = static_cast<unsigned char>(raw_[at]);
-    if (!in_string_) {
-      in_string_ = byte == '"';
-      ++at;
-      continue;
+    const Step step = in_string_ ? InString(at, is_end) : OutsideOfStrings(at, is_end);
+    if (step.length == 0) break;
+    if (!step.before.empty() || !step.instead.empty()) {
+      keep();
+      text_ += step.before;
+      text_ += step.instead;
+      repairs_ += (step.before.empty() ? 0 : 1) + (step.instead.empty() ? 0 : 1);
+      kept_from = step.instead.empty() ? at : at + step.length;
     }
-    if (byte >= 0x20 && byte < 0x80) {
-      // A backslash before what cannot be escaped stands for nothing.
-      const bool is_stray =
-          is_escaped_ && kEscapable.find(static_cast<char>(byte)) == std::string_view::npos;
-      if (is_stray) keep(), text_ += '\\', ++repairs_, kept_from = at;
-      if (!is_escaped_ && byte == '"') in_string_ = false;
-      is_escaped_ = !is_escaped_ && byte == '\\';
-      ++at;
-      continue;
-    }
-    if (byte >= 0x80 && !is_end && raw_.size() - at < kLongestSequence) break;  // may be cut
-    const size_t length = byte < 0x20 ? 0 : writers::Utf8SequenceLength(raw_, at);
-    if (is_escaped_) keep(), text_ += '\\', ++repairs_, kept_from = at, is_escaped_ = false;
-    if (length == 0) keep(), Replace(), kept_from = at + 1;
-    at += std::max<size_t>(length, 1);
+    at += step.length;
   }
   keep();
   raw_.erase(0, at);

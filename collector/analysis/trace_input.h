@@ -2,7 +2,8 @@
 // The bytes of a trace file somebody else wrote: plain or gzip, repaired where a name is damaged.
 //
 // Purpose: a JSON parser gives up at the first byte that is no text; here such a byte inside a
-// string becomes U+FFFD and is counted, and everything behind it is still read. What a gzip stream
+// string, and half a surrogate pair, becomes U+FFFD, NaN and Infinity become null, all counted, and
+// everything behind is still read. What a gzip stream
 // gives before it breaks is given too, and how it broke is told apart.
 // Thread rule: one owner.
 // Failure rule: a file that cannot be opened is `is_open` false with errno; the rest is the end of
@@ -14,6 +15,7 @@
 #include <memory>
 #include <streambuf>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stepagent::analysis {
@@ -28,7 +30,7 @@ class TraceInput final : public std::streambuf {
   [[nodiscard]] bool is_open() const { return file_ != nullptr; }
   // What is wrong with the file as a gzip file; "" nothing.
   [[nodiscard]] const std::string& gzip_problem() const { return gzip_problem_; }
-  // How often U+FFFD stands for what was no text.
+  // How often something else stands for what was no text or no number.
   [[nodiscard]] uint64_t repairs() const { return repairs_; }
 
  protected:
@@ -39,8 +41,15 @@ class TraceInput final : public std::streambuf {
   [[nodiscard]] size_t Inflate();
   [[nodiscard]] bool FillPacked();
   void EndOfMember();
+  // `length` bytes taken, 0 where more are needed to tell; `before` is put before them, `instead`
+  // (unless empty) in their place.
+  struct Step {
+    size_t length;
+    std::string_view before, instead;
+  };
+  [[nodiscard]] Step OutsideOfStrings(size_t at, bool is_end);
+  [[nodiscard]] Step InString(size_t at, bool is_end);
   void Repair(bool is_end);
-  void Replace();
 
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
   z_stream z_{};
