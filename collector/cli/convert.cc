@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include "CLI/CLI.hpp"
 #include "collector/analysis/text_format.h"
 #include "collector/cli/arguments.h"
@@ -52,12 +54,20 @@ int ConvertMain(int argc, char** argv) {
   for (const std::string_view known : writers::KnownFormats()) formats.emplace_back(known);
   app.add_option("in", in, "raw.steps, a cycle, a session, a run or a Kineto file")->required();
   app.add_option("--to", format, "The format")->required()->check(CLI::IsMember(formats));
-  app.add_option("-o,--out", out, "The file; a folder where there are several cycles")->required();
+  app.add_option("-o,--out", out, "The file, - for stdout; a folder where there are several cycles")
+      ->required();
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::optional<int> status = ParseArguments(&app, words)) return *status;
   std::error_code error;
+  if (out.empty()) return FailUsage("convert: -o is empty; allowed: a file, a folder or -");
+  if (out == "-" && isatty(STDOUT_FILENO) != 0 && format != "html") {
+    return FailUsage("convert: -o -: " + format +
+                     " is not for a terminal; send it to a file or a "
+                     "pipe");
+  }
   const bool is_folder = std::filesystem::is_directory(out, error);
-  if (!is_folder && std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
+  if (out != "-" && !is_folder &&
+      std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
     return FailUsage("convert: -o " + out + " exists already; nothing is replaced");
   }
   // Readers go by the name's ending.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "collector/launch/progress_bar.h"
 #include "collector/spool/names.h"
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 
 // Where the parts of a cut trace lie, seen from the folder of the first.
 constexpr const char* kWork = "t";
+constexpr const char* kStdout = "-";
 
 // trace.launches.folded beside x.folded is x.launches.folded; part 1 of x.json.gz x.part1.json.gz.
 std::string Beside(const std::string& out, const fs::path& first, const fs::path& file) {
@@ -37,9 +40,12 @@ std::string Beside(const std::string& out, const fs::path& first, const fs::path
   return base + name.substr(std::min(name.find('.'), name.size()));
 }
 
+constexpr size_t kCopyBytes = 1 << 16;
+
 // OUT itself where it is a folder, else the nearest folder above it that is there.
 std::string NearestFolder(const std::string& out) {
   std::error_code error;
+  if (out == kStdout) return fs::temp_directory_path(error).string();
   fs::path path = fs::absolute(out, error).lexically_normal();
   while (!fs::exists(fs::symlink_status(path, error)) && path.has_relative_path()) {
     path = path.parent_path();
@@ -92,6 +98,11 @@ void ConvertOutput::Take(SourceCycle source) {
     return;
   }
   has_several_ = true;
+  if (out_ == kStdout) {
+    return FailOut(
+        "-o -: the input holds several cycles, and stdout takes one file; name a cycle, "
+        "or a folder for all");
+  }
   if (first_) WriteNumbered(*first_);
   first_.reset();
   if (error_.empty()) WriteNumbered(source);
@@ -100,10 +111,27 @@ void ConvertOutput::Take(SourceCycle source) {
 void ConvertOutput::Finish() {
   if (first_ && error_.empty()) {
     std::error_code error;
-    fs::is_directory(out_, error) ? WriteInto(*first_, "", "") : WriteAs(*first_);
+    const bool is_into = out_ == kStdout || fs::is_directory(out_, error);
+    is_into ? WriteInto(*first_, "", "") : WriteAs(*first_);
   }
   first_.reset();
-  if (error_.empty()) Publish();
+  if (!error_.empty()) return;
+  out_ == kStdout ? PublishToStdout() : Publish();
+}
+
+void ConvertOutput::PublishToStdout() {
+  if (staged_.empty()) return;  // no cycle
+  if (staged_.size() != 1) {
+    return FailOut("-o -: " + format_ + " makes " + std::to_string(staged_.size()) +
+                   " files of this cycle, and stdout takes one; name a file or a folder");
+  }
+  std::ifstream file(staged_.front().first, std::ios::binary);
+  std::vector<char> block(kCopyBytes);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    const auto bytes = static_cast<size_t>(file.gcount());
+    if (std::fwrite(block.data(), 1, bytes, stdout) != bytes)
+      break;  // said by who ends the program
+  }
 }
 
 void ConvertOutput::WriteNumbered(const SourceCycle& source) {

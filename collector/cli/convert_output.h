@@ -5,8 +5,9 @@
 // whole run becomes a folder laid out as a run: traces/cycle-NNNN and
 // sessions/<session>/cycle-NNNN. Everything is written into a hidden folder beside OUT first; the
 // files take their names when all are there. Thread rule: one owner. Memory: two cycles at most.
+// OUT "-" is stdout, which takes one file of one cycle; it is made in the temporary folder first.
 // Failure rule: the first error sticks and leaves everything as it was: no file is ever replaced,
-// and where one of the names is taken none is given.
+// where one of the names is taken none is given, and stdout gets a whole file or nothing.
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@ class ConvertOutput {
                                                     const std::string& traces,
                                                     const std::string& folder);
   void Publish();
+  void PublishToStdout();
   [[nodiscard]] bool MakeFolderOf(const std::string& file, std::vector<std::string>* made);
   void FailOut(const std::string& line);
 

@@ -1,10 +1,11 @@
 #include "collector/cli/convert_source.h"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "collector/analysis/kineto_reader.h"
+#include "collector/cli/cut_short.h"
+#include "collector/cli/input_file.h"
 #include "collector/ingest/cycle_output.h"
 #include "collector/ingest/recovery_state.h"
 #include "collector/spool/folders.h"
@@ -31,11 +32,16 @@ void ReadRaw(const std::string& path, const std::string& only, const std::string
                                  .rank_conflicts = old.rank_conflicts};
   spool::RawReport report;
   size_t found = 0;
+  const bool goes_on = GoesOn(path);
   std::string error = spool::ReadCycles(
       path,
       [&](model::Cycle cycle) {
         if (!only.empty() && spool::CycleName(cycle.index) != only) return;
         ++found;
+        if (goes_on) NoteGoesOn(&cycle);
+        std::string line = CutShortLine(path + " cycle " + std::to_string(cycle.index),
+                                        cycle.complete, cycle.ended, cycle.reason);
+        if (!line.empty()) out->problems.push_back(std::move(line));
         if (cycle.session.formats.empty()) cycle.session.formats = {"chrome"};
         ingest::AddWriteNotes(facts, &cycle);
         on_cycle({std::move(cycle), session, facts.has_duplicate_rank});
@@ -101,12 +107,9 @@ ConvertReport ReadForConvert(const std::string& path, const OnCycle& on_cycle) {
   } else if (fs::is_directory(status)) {
     ReadFolder(path, on_cycle, &out);
   } else {
-    std::ifstream file(path, std::ios::binary);
-    const int first = file.get();
-    // gzip, or JSON's first byte (a byte order mark or a blank may come before it).
-    const bool is_json = first == 0x1f || first == '{' || first == '[' || first == ' ' ||
-                         first == '\n' || first == 0xEF;
-    is_json ? ReadKineto(path, on_cycle, &out) : ReadRaw(path, "", "", on_cycle, &out);
+    const InputKind kind = KindOfFile(path, &out.error);
+    if (kind == InputKind::kJson) ReadKineto(path, on_cycle, &out);
+    if (kind == InputKind::kRaw) ReadRaw(path, "", "", on_cycle, &out);
   }
   return out;
 }

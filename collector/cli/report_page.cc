@@ -45,7 +45,7 @@ void Say(const std::string& line) {
 
 int WriteReportPage(const std::string& path, const std::string& out) {
   std::error_code error;
-  if (!IsFolder(out) && fs::exists(fs::symlink_status(out, error))) {
+  if (out != "-" && !IsFolder(out) && fs::exists(fs::symlink_status(out, error))) {
     return FailUsage("report: --html " + out + " exists already; nothing is replaced");
   }
   std::string why;

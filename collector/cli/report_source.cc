@@ -10,6 +10,8 @@
 
 #include "collector/analysis/kineto_reader.h"
 #include "collector/analysis/summary.h"
+#include "collector/cli/cut_short.h"
+#include "collector/cli/input_file.h"
 #include "collector/launch/missing_ranks.h"
 #include "collector/launch/progress_bar.h"
 #include "collector/launch/session_files.h"
@@ -64,11 +66,6 @@ std::vector<std::string> TracesOf(const Json& manifest, const std::string& run_d
   return out;
 }
 
-// Ends that lose data; an end by schedule, signal, request or exit is what was asked for.
-bool IsBadEnd(const std::string& ended) {
-  return ended == "killed" || ended == "error" || ended == "limit";
-}
-
 }  // namespace
 
 void ReportSource::Unreadable(std::string line) {
@@ -77,10 +74,12 @@ void ReportSource::Unreadable(std::string line) {
 }
 
 void ReportSource::Take(std::string origin, Json summary, std::vector<std::string> files) {
-  const std::string ended = summary.at("cycle").at("ended").get<std::string>();
-  if (!summary.at("cycle").at("complete").get<bool>() && IsBadEnd(ended)) {
-    problems_.push_back(origin + ": cut short (" + ended + ")");
-  }
+  const Json& cycle = summary.at("cycle");
+  const Json& reason = cycle.at("reason");
+  std::string line =
+      CutShortLine(origin, cycle.at("complete").get<bool>(), cycle.at("ended").get<std::string>(),
+                   reason.is_string() ? reason.get<std::string>() : "");
+  if (!line.empty()) problems_.push_back(std::move(line));
   for (const auto& [kind, loss] : summary.at("losses").items()) {
     problems_.push_back(origin + ": " + kind + ": " + loss.at("dropped").dump() + " dropped, " +
                         loss.at("invalid").dump() + " invalid");
@@ -235,23 +234,20 @@ void ReportSource::AddFile(const std::string& path) {
   if (name == "summary.json" || name == spool::kManifestName || name == spool::kSessionJsonName) {
     return AddFolder(as_path.has_parent_path() ? as_path.parent_path().string() : ".");
   }
-  std::ifstream file(path, std::ios::binary);
-  const int first = file.get();
-  if (first == std::ifstream::traits_type::eof()) {
-    return Unreadable(path + (file.is_open() ? ": empty" : ": cannot be opened"));
-  }
-  // gzip, or JSON's first byte (a byte order mark or a blank may come before it).
-  const bool is_json = first == 0x1f || first == '{' || first == '[' || first == ' ' ||
-                       first == '\n' || first == 0xEF;
-  is_json ? AddKineto(path) : AddRaw(path);
+  std::string why;
+  const InputKind kind = KindOfFile(path, &why);
+  if (kind == InputKind::kNone) return Unreadable(std::move(why));
+  kind == InputKind::kJson ? AddKineto(path) : AddRaw(path);
 }
 
 void ReportSource::AddRaw(const std::string& path) {
   spool::RawReport report;
   size_t found = 0;
+  const bool goes_on = GoesOn(path);
   const std::string error = spool::ReadCycles(
       path,
-      [&](const model::Cycle& cycle) {
+      [&](model::Cycle cycle) {
+        if (goes_on) NoteGoesOn(&cycle);
         Take(path + " cycle " + std::to_string(cycle.index), analysis::Summarize(cycle), {});
         ++found;
       },

@@ -56,6 +56,37 @@ TEST(ConvertOutput, SeveralCyclesAreAFolder) {
                                                       folder / "out/cycle-0002/trace.pftrace"}));
 }
 
+TEST(ConvertOutput, StdoutTakesOneFile) {
+  cli::ConvertOutput one("perfetto", "-");
+  one.Take({Numbered(0), "", false});
+  ::testing::internal::CaptureStdout();
+  one.Finish();
+  std::fflush(stdout);
+  const std::string written = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(one.error(), "");
+  EXPECT_TRUE(one.files().empty());
+  Folder folder;
+  cli::ConvertOutput file("perfetto", folder / "x.pftrace");
+  file.Take({Numbered(0), "", false});
+  file.Finish();
+  EXPECT_EQ(written, ReadFile(folder / "x.pftrace"));
+  EXPECT_FALSE(std::filesystem::exists("-"));
+}
+
+TEST(ConvertOutput, StdoutRefusesWhatIsSeveralFiles) {
+  cli::ConvertOutput cycles("perfetto", "-"), files("folded", "-");
+  ::testing::internal::CaptureStdout();
+  for (const uint32_t index : {0U, 1U}) cycles.Take({Numbered(index), "", false});
+  cycles.Finish();
+  files.Take({Numbered(0), "", false});
+  files.Finish();
+  std::fflush(stdout);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_TRUE(cycles.is_out_unusable() && files.is_out_unusable());
+  EXPECT_NE(cycles.error().find("several cycles"), std::string::npos) << cycles.error();
+  EXPECT_NE(files.error().find("makes 3 files"), std::string::npos) << files.error();
+}
+
 TEST(Convert, KinetoFilesGoIn) {
   Folder folder;
   const auto chrome = writers::MakeWriter("chrome")->Write(
