@@ -1,6 +1,7 @@
 #include "collector/analysis/trace_input.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -18,6 +19,17 @@ constexpr size_t kLongestSequence = 4;
 constexpr size_t kLongestEscape = 12, kLongestWord = 9;    // of two \u, of -Infinity
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEscapable = "\"\\/bfnrtu";
+
+// Bytes that mean nothing but themselves, which is most of a file: within a string, and outside.
+constexpr std::array<bool, 256> MakePlain(bool in_string) {
+  std::array<bool, 256> plain{};
+  for (size_t byte = 0; byte < plain.size(); ++byte) {
+    plain[byte] = byte != '"' && (in_string ? byte >= 0x20 && byte < 0x80 && byte != '\\'
+                                            : byte != 'N' && byte != 'I' && byte != '-');
+  }
+  return plain;
+}
+constexpr std::array<bool, 256> kPlainInString = MakePlain(true), kPlainOutside = MakePlain(false);
 
 bool IsGzip(const std::vector<unsigned char>& bytes) {
   return bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
@@ -175,6 +187,11 @@ void TraceInput::Repair(bool is_end) {
   size_t at = 0, kept_from = 0;
   const auto keep = [&] { text_.append(raw_, kept_from, at - kept_from); };
   while (at < raw_.size()) {
+    const auto byte = static_cast<unsigned char>(raw_[at]);
+    if (in_string_ ? kPlainInString[byte] && !is_escaped_ : kPlainOutside[byte]) {
+      ++at;
+      continue;
+    }
     const Step step = in_string_ ? InString(at, is_end) : OutsideOfStrings(at, is_end);
     if (step.length == 0) break;
     if (!step.before.empty() || !step.instead.empty()) {
