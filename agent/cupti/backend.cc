@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kGateWaitNs = 5'000'000'000;
 // A second file where the first is too new for the driver, and one more.
 constexpr int kLibraryTries = 3;
+constexpr const char* kPassedOver = "; passed over: ";  // the doctor looks for it
 // CUDA 11.7, driver 515: the first that can record a graph launch as one piece.
 constexpr uint32_t kGraphTraceDriver = 11070;
 
@@ -156,6 +157,7 @@ bool BackendImpl::LoadLibrary() {
   state_.cupti_version = version;
   state_.cupti_path = library_.path;
   state_.cupti_choice = library_.choice;
+  if (!library_.passed_over.empty()) state_.cupti_choice += kPassedOver + library_.passed_over;
   state_.newer_cupti = layouts_.is_newer();
   return true;
 }
@@ -174,6 +176,15 @@ int BackendImpl::Subscribe(std::string* holder) {
   return subscription_.Subscribe(OnCallback, holder);
 }
 
+// Another copy works: what was wrong with the first is no reason any more, but worth a word.
+void BackendImpl::PassOver(const Reason& first) {
+  for (KindState& kind : kinds_) kind.error.clear();
+  state_.reason_code.clear();
+  state_.reason.clear();
+  if (library_.passed_over.empty()) state_.cupti_choice += kPassedOver + first.sentence;
+  library_.passed_over = first.sentence;
+}
+
 bool BackendImpl::LoadAndSubscribe() {
   // While none has worked, every arming asks all of them: each cycle then gives the same reason,
   // and a refusal that passes is not for ever.
@@ -189,7 +200,10 @@ bool BackendImpl::LoadAndSubscribe() {
     }
     std::string holder;
     const int result = Subscribe(&holder);
-    if (result == kCuptiOk) return true;
+    if (result == kCuptiOk) {
+      if (first.is_set()) PassOver(first);
+      return true;
+    }
     const Reason reason = WhyRefused("cuptiSubscribe", result, holder);
     if (reason.code != "cupti_too_new") {
       state_.holder = holder;

@@ -63,6 +63,7 @@ class BackendImpl final : public CuptiBackend {
   [[nodiscard]] bool CheckRequest();
   [[nodiscard]] bool CheckDriver();
   [[nodiscard]] bool LoadAndSubscribe();
+  void PassOver(const Reason& first);
   [[nodiscard]] bool LoadLibrary();
   [[nodiscard]] int Subscribe(std::string* holder);
   [[nodiscard]] bool RegisterBuffers();

@@ -117,6 +117,15 @@ bool OpenBySoname(uint32_t driver_version, const Rejected& rejected, LoadedLibra
 }  // namespace
 
 LoadedLibrary Loader::Load(uint32_t driver_version, const Rejected& rejected) {
+  LoadedLibrary library = Search(driver_version, rejected);
+  if (library.handle != nullptr && !library.tried.empty()) {
+    library.tried.resize(library.tried.size() - 2);  // "; "
+    library.passed_over.swap(library.tried);
+  }
+  return library;
+}
+
+LoadedLibrary Loader::Search(uint32_t driver_version, const Rejected& rejected) {
   LoadedLibrary library;
   const uint32_t driver_major = driver_version / 1000;
   const char* override_value = std::getenv(kOverride);

@@ -19,6 +19,8 @@ struct LoadedLibrary {
   std::string path;    // the file, as the dynamic loader names it
   std::string choice;  // "already loaded by the application", …
   std::string tried;   // when handle is null
+  // Of files that stood in the way and do not load, while another was found; "" none.
+  std::string passed_over;
 };
 
 class Loader {
@@ -26,6 +28,10 @@ class Loader {
   // `rejected`: paths that were loaded before and did not work with the driver.
   [[nodiscard]] static LoadedLibrary Load(uint32_t driver_version,
                                           const std::vector<std::string>& rejected);
+
+  // Load, where `tried` holds what did not load even when another did.
+  [[nodiscard]] static LoadedLibrary Search(uint32_t driver_version,
+                                            const std::vector<std::string>& rejected);
 
   struct Candidate {
     std::string path;

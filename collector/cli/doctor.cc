@@ -53,7 +53,11 @@ void PrintJson(const Checks& checks, const std::string& next, bool is_good) {
                     {"why", check.why},
                     {"type", check.type}});
   const ordered_json document{
-      {"schema", "stepagent.doctor/1"}, {"good", is_good}, {"checks", rows}, {"next", next}};
+      {"schema", "stepagent.doctor/1"},
+      {"good", is_good},
+      {"checks", rows},
+      // Where something would fail, what the checks say is to be typed first.
+      {"next", is_good ? ordered_json(next) : ordered_json()}};
   std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }
 
@@ -110,7 +114,7 @@ int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
     add(DeviceFindings(RunTrial(ground, own, gate)));
   }
   if (can_try && !ground.command.empty() && !has_failed("command")) {
-    TrialPlan plan{ground.command, options.window_ns, options.trial_ns};
+    TrialPlan plan{ground.command, options.window_ns, options.trial_ns, /*looks_twice=*/true};
     trial = RunTrial(ground, plan, gate);
     add(CommandFindings(ground, *trial));
   }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "collector/cli/doctor_results.h"
 #include "collector/cli/start_wait.h"
 #include "collector/launch/control_client.h"
 #include "collector/launch/run_plan.h"
@@ -30,6 +31,9 @@ constexpr int kRoundMs = 50;
 constexpr auto kPatience = std::chrono::seconds(5);
 // A collector writes two seconds of records in well under one; this is for a machine that is busy.
 constexpr auto kLongestWriting = std::chrono::seconds(30);
+// At the program's first use of CUDA or NVTX: short, so that a profiler of its own, which most
+// programs begin later, finds CUPTI free and is there for the second window to meet.
+constexpr uint64_t kFirstWindowNs = 300'000'000;
 
 // What to record is the command's business: the doctor's own program is recorded whole, always.
 constexpr const char* kNotOfOwnProgram[] = {"ranks",      "activities",  "stacks",   "graph",
@@ -37,7 +41,8 @@ constexpr const char* kNotOfOwnProgram[] = {"ranks",      "activities",  "stacks
 
 // Settings of the command line that the trial takes over; the others it sets itself.
 bool IsTrialsOwn(const std::string& name) {
-  for (const char* own : {"schedule", "step", "arm", "out", "collector", "require", "max-window"})
+  for (const char* own :
+       {"schedule", "step", "arm", "out", "collector", "require", "max-window", "max-traces"})
     if (name == own) return true;
   return false;
 }
@@ -58,6 +63,7 @@ class TrialRun {
     const auto deadline = begin + std::chrono::nanoseconds(plan_.limit_ns);
     while (!IsOver(deadline)) poll(nullptr, 0, kRoundMs);
     LookAtProcesses();
+    CloseWindows();
     EndTree();
     ReadResults();
     trial_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -73,7 +79,10 @@ class TrialRun {
   void LookAtProcesses();
   void NoteAnswers();
   void StartAgain();
-  bool HasDeviceAnswer() const;
+  WindowAnswer AnswerSoFar() const;
+  bool AreAtRest() const;
+  bool IsSecondLookOver(WindowAnswer answer);
+  void CloseWindows();
   void EndTree();
   void ReadResults();
   bool IsInterrupted() const;
@@ -87,6 +96,9 @@ class TrialRun {
   int output_ = -1;
   Trial trial_;
   std::vector<Answer> answers_;
+  enum class Stage { kFirst, kFree, kSecond };
+  Stage stage_ = Stage::kFirst;
+  Clock::time_point free_since_;
 };
 
 // Traces of a trial are nobody's: into a folder that is removed, wherever one can be made.
@@ -115,7 +127,10 @@ launch::Environment TrialRun::Variables() const {
     for (const char* name : kNotOfOwnProgram) environment.Unset(proto::FindSetting(name)->variable);
   environment.Set("STEPAGENT_OUT", folder_);
   environment.Set("STEPAGENT_ARM", "start");
-  environment.Set("STEPAGENT_MAX_WINDOW", std::to_string(plan_.window_ns) + "ns");
+  const uint64_t first_ns =
+      plan_.looks_twice ? std::min(plan_.window_ns, kFirstWindowNs) : plan_.window_ns;
+  environment.Set("STEPAGENT_MAX_WINDOW", std::to_string(first_ns) + "ns");
+  environment.Set("STEPAGENT_MAX_TRACES", "0");
   environment.Set("STEPAGENT_EXIT_WAIT", "10s");
   environment.Set(proto::kRunVariable, run_);
   environment.Set(proto::kRunModeVariable, "whole");
@@ -186,6 +201,7 @@ bool TrialRun::IsInterrupted() const {
 void TrialRun::StartAgain() {
   v1::ControlRequest request = launch::MakeRequest(v1::ControlRequest::START);
   request.set_duration_ns(plan_.window_ns);
+  (*request.mutable_settings())["max-window"] = std::to_string(plan_.window_ns) + "ns";
   std::vector<proto::AgentEntry> idle;
   for (const Answer& answer : answers_) {
     const v1::AgentStatus& status = answer.message->status();
@@ -202,29 +218,43 @@ void TrialRun::NoteAnswers() {
       answers_.push_back(std::move(answer));
 }
 
-json ReadManifest(const launch::SessionEntry& session, const launch::CycleEntry& cycle) {
-  return launch::ReadJson(launch::CycleFolder(session, cycle.index) + "/manifest.json");
-}
-
-bool HasKernels(const json& manifest) {
-  const json& row = launch::Member(launch::Member(manifest, "balance"), "kernel");
-  const json& written = launch::Member(row, "written");
-  return written.is_number_unsigned() && written.get<uint64_t>() > 0;
-}
-
 // A window with device work, or one that says why there is none.
-bool TrialRun::HasDeviceAnswer() const {
+WindowAnswer TrialRun::AnswerSoFar() const {
+  // The doctor's own program is recorded whole, whatever is asked for.
+  const uint32_t activities =
+      plan_.keeps_output ? proto::DefaultSettings().activities : ground_.settings.activities;
+  WindowAnswer best = WindowAnswer::kNone;
   for (const launch::SessionEntry& session : launch::ReadSessions({folder_}))
-    for (const launch::CycleEntry& cycle : session.cycles) {
-      if (!cycle.IsWritten()) continue;
-      const json manifest = ReadManifest(session, cycle);
-      const json& gpu = launch::Member(manifest, "gpu");
-      const std::string code = launch::TextMember(gpu, "reason_code");
-      const bool is_final = launch::TextMember(gpu, "status") == "unavailable" &&
-                            code != "no_driver" && code != "cuda_not_initialized" &&
-                            code != "forked_child" && code != "too_late";
-      if (is_final || HasKernels(manifest)) return true;
-    }
+    for (const launch::CycleEntry& cycle : session.cycles)
+      if (cycle.IsWritten())
+        best = std::max(best, AnswerOf(ReadManifest(session, cycle), activities));
+  return best;
+}
+
+bool TrialRun::AreAtRest() const {
+  return std::all_of(answers_.begin(), answers_.end(),
+                     [](const Answer& answer) { return IsAtRest(answer.message->status()); });
+}
+
+// A client that comes after us finds CUPTI's one place taken and may never try again; so it is left
+// free for a while between two windows. Without a device there is only the longer window to come,
+// for the ranges in it.
+bool TrialRun::IsSecondLookOver(WindowAnswer answer) {
+  if (answers_.empty()) return true;
+  if (!AreAtRest()) return false;
+  const auto now = Clock::now();
+  if (stage_ == Stage::kFirst) {
+    stage_ = Stage::kFree;
+    free_since_ = now;
+  }
+  if (stage_ == Stage::kSecond) {
+    trial_.looked_twice = true;
+    return true;
+  }
+  const bool is_free_enough = now - free_since_ >= std::chrono::nanoseconds(plan_.window_ns);
+  if (answer == WindowAnswer::kWork && !is_free_enough) return false;
+  stage_ = Stage::kSecond;
+  StartAgain();
   return false;
 }
 
@@ -232,9 +262,27 @@ bool TrialRun::IsOver(Clock::time_point deadline) {
   if (Reap()) return true;
   NoteAnswers();
   LookAtProcesses();
-  if (HasDeviceAnswer() || Clock::now() >= deadline || IsInterrupted()) return true;
+  if (Clock::now() >= deadline || IsInterrupted()) return true;
+  const WindowAnswer answer = AnswerSoFar();
+  if (answer != WindowAnswer::kNone) return !plan_.looks_twice || IsSecondLookOver(answer);
   StartAgain();
   return false;
+}
+
+// The trial is shorter than its window, or was interrupted: what is open ends in order, so that
+// nothing of it is missing.
+void TrialRun::CloseWindows() {
+  std::vector<proto::AgentEntry> open;
+  for (const Answer& answer : answers_)
+    if (!IsAtRest(answer.message->status())) open.push_back(answer.agent);
+  if (open.empty() || trial_.has_ended) return;
+  static_cast<void>(launch::AskAll(open, launch::MakeRequest(v1::ControlRequest::STOP)));
+  const auto deadline = Clock::now() + kPatience;
+  for (bool is_open = true; is_open && Clock::now() < deadline && !Reap();) {
+    NoteAnswers();
+    is_open = !AreAtRest();
+    if (is_open) poll(nullptr, 0, kRoundMs);
+  }
 }
 
 void TrialRun::LookAtProcesses() {
@@ -285,28 +333,6 @@ void TrialRun::EndTree() {
   }
 }
 
-// Counts since the process's start, beside what the windows show of nesting and time.
-void AddRanges(const json& manifest, std::vector<launch::SeenRange>* all) {
-  for (const json& row : launch::Member(manifest, "ranges_seen")) {
-    if (!row.is_object()) continue;
-    launch::SeenRange& range =
-        launch::RangeOf(launch::TextMember(row, "name"), launch::TextMember(row, "domain"), all);
-    range.count += row.value("count", uint64_t{0});
-    range.registered += row.value("registered", uint64_t{0});
-  }
-}
-
-// Of `windows` only what the counts do not tell; ranges that never were among the most frequent
-// ones of their process have the windows' count.
-void AddNesting(std::vector<launch::SeenRange> windows, std::vector<launch::SeenRange>* all) {
-  for (const launch::SeenRange& seen : windows) {
-    launch::SeenRange& range = launch::RangeOf(seen.name, seen.domain, all);
-    range.count = std::max(range.count, seen.count);
-    range.total_ns = seen.total_ns;
-    range.level = seen.level;
-  }
-}
-
 void TrialRun::ReadResults() {
   if (output_ >= 0) {
     char block[65536];
@@ -321,22 +347,7 @@ void TrialRun::ReadResults() {
   rules.dirs = ground_.dirs;
   rules.is_interrupted = [this] { return IsInterrupted(); };
   const launch::WaitResult result = launch::WaitForSessions(rules);
-  std::vector<launch::SeenRange> windows;
-  for (const launch::SessionEntry& session : result.sessions) {
-    // Counts run from the process's start: the last cycle's hold the others'.
-    json last;
-    for (const launch::CycleEntry& cycle : session.cycles) {
-      json manifest = ReadManifest(session, cycle);
-      if (manifest.empty()) continue;
-      trial_.manifests.push_back(manifest);
-      last = std::move(manifest);
-      launch::AddRangesOf(
-          launch::ReadJson(launch::CycleFolder(session, cycle.index) + "/summary.json"), &windows);
-    }
-    if (!last.is_null()) AddRanges(last, &trial_.ranges);
-  }
-  AddNesting(std::move(windows), &trial_.ranges);
-  launch::OrderAsSteps(&trial_.ranges);
+  AddResults(result.sessions, &trial_);
 }
 
 }  // namespace

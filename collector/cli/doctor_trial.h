@@ -1,11 +1,12 @@
 #pragma once
 // A short trial of a program on the real path: library, agent, collector, files.
 //
-// Purpose: start a command with the agent in it, record windows of `window_ns` until one holds
-// device work or the time is over, look at its processes meanwhile, end it, and read what was
-// written. The files go into a folder of the doctor's own, which is removed.
-// Thread rule: one thread. The caller becomes the reaper of everything the command leaves behind.
-// Failure rule: `error` says why there was no trial; everything else is what was seen.
+// Purpose: start a command with the agent in it, record windows of `window_ns` (the first of
+// looks_twice is shorter) until one holds device work or the time is over, look at its processes
+// meanwhile, end it, and read what was written. The files go into a folder of the doctor's own,
+// which is removed. Thread rule: one thread. The caller becomes the reaper of everything the
+// command leaves behind. Failure rule: `error` says why there was no trial; everything else is what
+// was seen.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct TrialPlan {
   std::vector<std::string> command;
   uint64_t window_ns = 2'000'000'000;
   uint64_t limit_ns = 60'000'000'000;  // for a first window with device work
+  bool looks_twice = false;   // with CUPTI left free in between, for a client that comes later
   bool keeps_output = false;  // its stdout is taken (64 KiB at most), else it goes to stderr
 };
 
@@ -40,6 +42,7 @@ struct Trial {
   std::vector<nlohmann::json> manifests;  // of every cycle, all processes
   std::vector<launch::SeenRange> ranges;  // of all processes, the likeliest step first
   double seconds = 0;
+  bool looked_twice = false;
 };
 
 [[nodiscard]] Trial RunTrial(const Ground& ground, const TrialPlan& plan,

@@ -59,6 +59,26 @@ class Choice(CuptiTest):
             self.assertEqual((gpu['status'], gpu['reason_code']), ('unavailable', 'cupti_missing'))
             self.assertIn(wrong, gpu['reason'])
 
+    def test_a_broken_one_is_passed_over_and_mentioned(self):
+        """One that does not load, and one that loads and is none: the next is taken, whole."""
+        toolkit = self.folder('toolkit', 'lib64')
+        no_library = os.path.join(self.scratch, 'text')
+        with open(no_library, 'w', encoding='ascii') as out:
+            out.write('not a library')
+        for name, file, said in (
+                ('text', no_library, 'cannot be loaded'),
+                ('other', os.path.join(harness.BUILD, 'tests', 'lib', 'symbols_sample_stripped.so'), 'lacks ')):
+            with self.subTest(name):
+                broken = os.path.join(self.scratch, 'broken-' + name)
+                os.makedirs(broken)
+                shutil.copy(file, os.path.join(broken, SONAME))
+                self.out = broken + '-out'
+                gpu = self.train(broken, CUDA_HOME=os.path.dirname(toolkit), STEPAGENT_SIM_DRIVER_VERSION=DRIVER)
+                self.assertEqual((gpu['status'], gpu['cupti_path']),
+                                 ('collected', os.path.join(toolkit, SONAME)), gpu)
+                self.assertIn('; passed over: ', gpu['cupti_choice'])
+                self.assertIn(said, gpu['cupti_choice'])
+
     def test_mapped_comes_first(self):
         """What the application has loaded is taken, not what the search would find."""
         mapped = os.path.join(self.folder('mapped'), SONAME)

@@ -128,6 +128,21 @@ class Ground(Doctor):
                 self.only_failure('cupti', broken, 'take the file away')
                 self.assertIn('cannot be loaded', self.checks['cupti']['found'])
 
+    def test_a_broken_cupti_that_is_passed_over_is_mentioned(self):
+        toolkit, broken = (os.path.join(self.scratch, name) for name in ('toolkit', 'broken'))
+        os.makedirs(toolkit + '/lib64')
+        os.makedirs(broken)
+        os.symlink(os.path.join(harness.BUILD, 'sim', 'cupti-' + harness.PERSONALITY, SONAME),
+                   os.path.join(toolkit, 'lib64', SONAME))
+        with open(os.path.join(broken, SONAME), 'w', encoding='ascii') as out:
+            out.write('not a library')
+        env = harness.launcher_environment()
+        env['LD_LIBRARY_PATH'] = broken + ':' + os.path.join(harness.BUILD, 'sim', 'cuda')
+        self.doctor(status=0, env=env, CUDA_HOME=toolkit, STEPAGENT_SIM_DRIVER_VERSION=DRIVER)
+        self.assertEqual(self.checks['cupti']['state'], 'warn')
+        self.assertIn('passed over: ' + SONAME + ' cannot be loaded', self.checks['cupti']['found'])
+        self.assertIn('take the file away', self.checks['cupti']['type'])
+
     def test_ranks_do_not_concern_the_doctors_own_program(self):
         self.doctor('--ranks', '0,1', status=0, RANK='3', STEPAGENT_ACTIVITIES='none')
         self.assertEqual(self.checks['device-trial']['state'], 'ok')
@@ -214,9 +229,39 @@ class Command(Doctor):
         self.trial(app('rival_cupti'), '--buffers-only', '--cupti', SONAME, '--steps', '100000', status=1)
         self.only_failure('rival', 'has loaded CUPTI itself', 'other profiler')
 
+    def test_a_rival_that_comes_after_us(self):
+        """It finds CUPTI taken at first, and has it as soon as it is free: our next window is refused."""
+        document = self.trial(app('rival_cupti'), '--at', '1', '--retry', '--cupti', SONAME, '--steps', '100000',
+                              status=1)
+        self.only_failure('rival', 'it came after our first window: another CUPTI client', 'other profiler')
+        self.assertEqual(self.checks['capture']['state'], 'ok')
+        self.assertIsNone(document['next'])
+
+    def test_what_is_not_asked_for_has_no_cure(self):
+        """--activities without device work, without kernels, without launches: nothing would fail."""
+        loop = [app('train_loop'), '--steps', '100000', '--sleep-us', '1000']
+        for activities, found in (('none', 'no device activity is asked for (--activities none)'),
+                                  ('memcpy', 'kernels are not asked for'),
+                                  ('kernel', 'launches are not asked for')):
+            with self.subTest(activities):
+                document = self.trial(*loop, status=0, options=('--activities', activities))
+                self.assertEqual(self.checks['capture']['state'], 'ok')
+                self.assertIn(found, self.checks['capture']['found'])
+                self.assertEqual(self.checks['capture']['type'], '')
+                self.assertIn('nvtx:train_step', self.checks['ranges']['found'])
+                self.assertIn('--activities ' + activities, document['next'])
+
+    def test_a_trial_that_is_shorter_than_its_window(self):
+        """The window ends in order, with all its records: no failure, and what was not tried is said."""
+        self.doctor('--trial', '2s', '--for', '10m', '--', app('train_loop'), '--steps', '100000',
+                    '--sleep-us', '1000', status=0)
+        self.assertRegex(self.checks['capture']['found'], r'^(\d+) of \1 launches')
+        self.assertIn('whether one comes later was not tried', self.checks['rival']['found'])
+
     def test_command_not_found(self):
-        self.trial('no-such-program', status=1)
+        document = self.trial('no-such-program', status=1)
         self.only_failure('command', 'No such file', 'path')
+        self.assertIsNone(document['next'])
 
     @harness.skip_unless(os.path.join(LAUNCHER_PROGRAMS, 'static'), 'a static program')
     def test_static_program(self):
