@@ -67,6 +67,8 @@ std::string SlowestLine(const Json& compared) {
 
 // Ranks that ended too early to be held against the others.
 std::string NotComparedLine(const Json& compared) {
+  if (compared.at("steps").empty())
+    return "  no step was recorded: ranks are compared by steps, which --step names\n";
   std::string names;
   for (const Json& one : compared.at("not_compared")) {
     names += (names.empty() ? "" : ", ") + one.at("name").get<std::string>() + " (" +

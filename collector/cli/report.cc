@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -164,7 +165,13 @@ std::vector<std::string> Strings(const Words& words) {
 int Report(const std::vector<std::string>& paths, const analysis::RenderOptions& options,
            bool as_json) {
   ReportSource source;
-  for (const std::string& path : paths) source.Add(path);
+  // OUT/*/… names the newest run twice: by its own name and by `latest`.
+  std::set<std::string> seen;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const std::string real = std::filesystem::canonical(path, error).string();
+    if (error || seen.insert(real).second) source.Add(path);
+  }
   const std::string text = as_json ? JsonText(source, options) : Text(source, options);
   std::fwrite(text.data(), 1, text.size(), stdout);
   for (const std::string& line : source.problems()) {

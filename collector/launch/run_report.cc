@@ -125,13 +125,22 @@ void AddSession(const RunPlan& plan, const SessionEntry& session,
   for (const std::string& file : files) lines->push_back("    " + proto::ShellWord(file));
 }
 
-// The ranks side by side, in the last cycle that was written.
-void AddRanks(const std::vector<SessionEntry>& sessions, std::vector<std::string>* lines) {
-  using Document = nlohmann::ordered_json;
-  uint64_t last = 0;
+// The cycle that most sessions have, of several the last: a rank may have recorded alone since.
+uint64_t MostSharedCycle(const std::vector<SessionEntry>& sessions) {
+  std::map<uint64_t, size_t> holders;
   for (const SessionEntry& session : sessions)
     for (const CycleEntry& cycle : session.cycles)
-      if (cycle.IsWritten()) last = std::max(last, cycle.index);
+      if (cycle.IsWritten()) ++holders[cycle.index];
+  uint64_t shared = 0;
+  for (const auto& [index, count] : holders)
+    if (count >= holders[shared]) shared = index;
+  return shared;
+}
+
+// The ranks side by side.
+void AddRanks(const std::vector<SessionEntry>& sessions, std::vector<std::string>* lines) {
+  using Document = nlohmann::ordered_json;
+  const uint64_t last = MostSharedCycle(sessions);
   std::vector<Document> summaries;
   for (const SessionEntry& session : sessions) {
     std::ifstream file(CycleFolder(session, last) + "/summary.json", std::ios::binary);

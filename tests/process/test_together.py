@@ -114,6 +114,29 @@ class Together(AgentTest):
                  [s['process_index'] for s in c.manifest['steps']] for c in harness.cycles(self.out)}
         self.assertEqual(steps, {rank: [at, at + 1, at + 2] for rank in range(4)})
 
+    def test_the_last_lines_show_the_cycle_that_all_ranks_have(self):
+        """One rank that recorded alone afterwards takes nothing from the comparison."""
+        script = ('for r in 0 1; do RANK=$r WORLD_SIZE=2 %s --steps 1000000 --sleep-us 2000 & p="$p $!"; done; '
+                  'read line < %s; kill -TERM $p; wait; exit 0')
+        go = os.path.join(self.scratch, 'go')
+        os.mkfifo(go)
+        launcher = self.start_app(
+            [harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step', '--arm', 'demand', '--',
+             '/bin/sh', '-c', script % (app('train_loop'), go)],
+            dict(harness.launcher_environment(), STEPAGENT_RUNTIME_DIR=self.runtime))
+        self.await_stepping(2)
+        self.ask('start', '--all', '--steps', '2')
+        self.ask('start', '--rank', '1', '--steps', '2')
+        with open(go, 'w', encoding='ascii') as line:
+            line.write('go\n')
+        _, stderr = launcher.communicate(timeout=harness.PATIENCE * 4)
+        self.assertIn('ranks in cycle 0:', stderr)
+        # The newest run by its own name and by `latest` is one.
+        paths = [os.path.join(self.out, name) for name in sorted(os.listdir(self.out))]
+        self.assertEqual(len(paths), 2)
+        report = self.control('report', *paths, '--json')
+        self.assertEqual(len(json.loads(report.stdout)['cycles']), 3)
+
     def test_a_step_of_ones_own_choice(self):
         started = [self.rank(rank) for rank in range(2)]
         self.await_stepping(2)

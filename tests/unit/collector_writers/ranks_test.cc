@@ -117,6 +117,15 @@ TEST(Ranks, APartOfADevicesTimeIsNoFigure) {
   EXPECT_EQ(compare("partial", "not_reported").at("ranks").at(1).at("device_partial"), false);
 }
 
+TEST(Ranks, WithoutStepsNoRankIsBlamedForHavingNone) {
+  std::vector<Json> summaries{Summary({0, {10}}), Summary({1, {10}})};
+  for (Json& summary : summaries) summary["steps"]["each"] = Json::array();
+  const Json* pointers[] = {&summaries[0], &summaries[1]};
+  const std::string text = RankRowsText(CompareRanks(pointers).front());
+  EXPECT_NE(text.find("no step was recorded: ranks are compared by steps"), std::string::npos);
+  EXPECT_EQ(text.find("not compared"), std::string::npos) << text;
+}
+
 TEST(Ranks, StepsHaveTheirSlowestAndSkew) {
   const Json compared = Compared({{0, {10, 20}}, {1, {12, 12}, 0, 3}});
   const Json& first = compared.at("steps").at(0);
