@@ -68,7 +68,7 @@ void MemoryBudget::Forget(const void* session) {
 
 uint64_t NeedOf(const model::CycleBuilder::Progress& progress) {
   return std::max(progress.bytes_held,
-                  progress.ghost_bytes_held +
+                  progress.launch_bytes_held +
                       Reckon(progress.records_held, progress.texts_held, progress.text_bytes_held));
 }
 

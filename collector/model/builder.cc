@@ -217,7 +217,7 @@ Cycle CycleBuilder::Impl::Build(const PendingCycle& p, std::string ended, bool h
                    .later_from = LaterFrom(p.index),
                    .last_host_ns = last_host_ns,
                    .step_source = session.step_source};
-  CycleAssembly assembly(in, &records, &ghosts, &cycle);
+  CycleAssembly assembly(in, &records, &gone_launches, &cycle);
   assembly.Run();
   cycle.strings = dictionary.strings();
   cycle.threads = dictionary.threads();
@@ -271,9 +271,10 @@ void CycleBuilder::Impl::Finish(Cycle* cycle, const PendingCycle& p,
 void CycleBuilder::Impl::Discard(std::optional<TimeNs> later_from) {
   for (const Call& call : records.calls) {
     const bool is_later = later_from && call.begin_ns >= *later_from;
-    if (!is_later && call.correlation != 0) ghosts.push_back({call.correlation, call.begin_ns});
+    if (!is_later && call.correlation != 0)
+      gone_launches.push_back({call.correlation, Launch::kEarlier, call.begin_ns});
   }
-  if (ghosts.size() > kMaxGhosts) ghosts.clear();
+  if (gone_launches.size() > kMostGoneLaunches) gone_launches.clear();
   accounted = CurrentLosses();
   Release(later_from);
 }
@@ -301,7 +302,7 @@ void CycleBuilder::LetGo() {
   s.records = Records();
   s.ranges.Clear();
   s.ForgetTexts();
-  s.ghosts = {};
+  s.gone_launches = {};
 }
 
 // The times of all steps stay whole, and the cycle's own losses are not the next one's.
@@ -376,9 +377,9 @@ CycleBuilder::Progress CycleBuilder::progress() const {
           .records_held = s.records.Count() + s.held_records - s.held_range_ops / 2,
           .texts_held = s.text_ids.size() + s.stack_ids.size(),
           .text_bytes_held = s.text_bytes,
-          .ghost_bytes_held = s.ghosts.size() * sizeof(Ghost),
+          .launch_bytes_held = s.gone_launches.size() * sizeof(Launch),
           .bytes_held = s.records.Bytes() + s.held_bytes + s.dictionary.bytes() +
-                        s.ghosts.size() * sizeof(Ghost),
+                        s.gone_launches.size() * sizeof(Launch),
           .is_cycle_open = std::any_of(s.pending.begin(), s.pending.end(),
                                        [](const auto& p) { return p.second.HasActive(); }),
           .is_warming = !s.pending.empty() && !s.pending.rbegin()->second.HasActive(),

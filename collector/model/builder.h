@@ -60,7 +60,7 @@ class CycleBuilder {
     uint64_t cycles_begun = 0;
     uint64_t records_held = 0;                     // not yet taken; a range's begin and end are one
     uint64_t texts_held = 0, text_bytes_held = 0;  // texts and stacks, each once
-    uint64_t ghost_bytes_held = 0;                 // of calls whose device work may still come
+    uint64_t launch_bytes_held = 0;                 // of calls whose device work may still come
     uint64_t bytes_held = 0;                       // memory of records not yet taken
     bool is_cycle_open = false;  // an active step began whose cycle was not taken yet
     bool is_warming = false;     // collecting, before a first active step

@@ -26,7 +26,7 @@ namespace stepagent::model {
 struct Verdict;
 
 // 16 bytes each; a device lagging more than four million launches behind is counted as unjoined.
-inline constexpr size_t kMaxGhosts = 1 << 22;
+inline constexpr size_t kMostGoneLaunches = 1 << 22;
 
 struct CycleBuilder::Impl {
   explicit Impl(const v1::Hello& hello)
@@ -77,7 +77,7 @@ struct CycleBuilder::Impl {
   uint64_t unreadable = 0;  // batches whose records were no message
   Records records;
   RangeMatcher ranges;
-  std::vector<Ghost> ghosts;
+  std::vector<Launch> gone_launches;
   StepRowStore step_rows;
   std::map<uint32_t, PendingCycle> pending;
   std::optional<uint32_t> last_done;  // cycles up to here were taken

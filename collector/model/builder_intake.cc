@@ -200,12 +200,14 @@ void CycleBuilder::Impl::LetWarmupGo() {
   const auto count = [&p](Activity a, uint64_t n) { p.out_of_window[static_cast<size_t>(a)] += n; };
   std::erase_if(records.calls, [&](const Call& call) {
     if (call.begin_ns >= limit) return false;
-    if (call.correlation != 0) ghosts.push_back({call.correlation, call.begin_ns});
+    if (call.correlation != 0)
+      gone_launches.push_back({call.correlation, Launch::kEarlier, call.begin_ns});
     count(ActivityOf(call.cls), 1);
     return true;
   });
-  if (ghosts.size() > kMaxGhosts) {
-    ghosts.erase(ghosts.begin(), ghosts.end() - static_cast<std::ptrdiff_t>(kMaxGhosts / 2));
+  if (gone_launches.size() > kMostGoneLaunches) {
+    gone_launches.erase(gone_launches.begin(),
+                        gone_launches.end() - static_cast<std::ptrdiff_t>(kMostGoneLaunches / 2));
   }
   count(Activity::kNvtx,
         std::erase_if(records.ranges, [limit](const Range& r) { return r.end_ns < limit; }));

@@ -46,6 +46,7 @@ void CycleAssembly::Run() {
   PlaceRanges();
   PlaceMarks();
   CountSteps();
+  launches_of_others_ = index_.Take();
 }
 
 // By when a cycle whose end was lost was over: the next one's begin, else the newest time known.
@@ -81,26 +82,31 @@ void CycleAssembly::SetWindow() {
   cycle_.window_end_ns = std::max(cycle_.window_end_ns, cycle_.window_begin_ns);
 }
 
-int32_t CycleAssembly::StepAt(TimeNs t) const {
-  const auto after = std::upper_bound(cycle_.steps.begin(), cycle_.steps.end(), t,
-                                      [](TimeNs at, const Step& s) { return at < s.begin_ns; });
-  if (after == cycle_.steps.begin() || t >= (after - 1)->end_ns) return kNoStep;
-  return static_cast<int32_t>(after - cycle_.steps.begin()) - 1;
+int32_t CycleAssembly::StepAt(TimeNs t) {
+  const std::vector<Step>& steps = cycle_.steps;
+  const auto holds = [&](size_t i) {
+    return i < steps.size() && t >= steps[i].begin_ns &&
+           (i + 1 == steps.size() || t < steps[i + 1].begin_ns);
+  };
+  if (!holds(last_step_)) {  // records come about in order
+    const auto after = std::upper_bound(steps.begin(), steps.end(), t,
+                                        [](TimeNs at, const Step& s) { return at < s.begin_ns; });
+    if (after == steps.begin()) return kNoStep;
+    last_step_ = static_cast<size_t>(after - steps.begin()) - 1;
+  }
+  return t < steps[last_step_].end_ns ? static_cast<int32_t>(last_step_) : kNoStep;
 }
 
+// Reading a large cycle's memory is most of what this costs, so that all that can be known of a
+// call is taken in one pass.
 void CycleAssembly::PlaceCalls() {
-  for (const Ghost& ghost : ghosts_) {
-    index_.Add(ghost.correlation, ghost.begin_ns, JoinIndex::kOutside);
-  }
-  std::vector<Ghost> ghosts;
-  ghosts.reserve(store_.calls.size());
   index_.Reserve(store_.calls.size());
+  step_launches_.assign(cycle_.steps.size() + 1, 0);
+  CallOrder order;
   Split(&store_.calls, &cycle_.calls, [&](Call& call) {
     const bool is_here = InWindow(call.begin_ns);
     if (is_here) {
-      call.step = StepAt(call.begin_ns);
-      ++Written(ActivityOf(call.cls));
-      has_graph_ |= call.cls == CallClass::kGraphLaunch;
+      PlaceCall(&call, &order);
     } else if (IsLater(call.begin_ns)) {
       index_.Add(call.correlation, call.begin_ns, JoinIndex::kLater);
       return Belongs::kLater;
@@ -108,18 +114,39 @@ void CycleAssembly::PlaceCalls() {
       index_.Add(call.correlation, call.begin_ns, JoinIndex::kOutside);
       ++OutOfWindow(ActivityOf(call.cls));
     }
-    if (call.correlation != 0) ghosts.push_back({call.correlation, call.begin_ns});
     return is_here ? Belongs::kHere : Belongs::kNowhere;
   });
-  // Only this cycle's calls can still get late device work; older ones had a whole cycle for it.
-  ghosts_ = std::move(ghosts);
-  SortByBegin(&cycle_.calls);
-  for (size_t i = 0; i < cycle_.calls.size(); ++i) {
-    const Call& call = cycle_.calls[i];
-    index_.Add(call.correlation, call.begin_ns, static_cast<int32_t>(i));
+  if (!order.is_sorted) {
+    SortByBegin(&cycle_.calls);
+    index_.ForgetHere();
+    for (size_t i = 0; i < cycle_.calls.size(); ++i) {
+      const Call& call = cycle_.calls[i];
+      index_.Add(call.correlation, call.begin_ns, static_cast<int32_t>(i));
+    }
   }
   index_.Finish();
-  NumberFlows();
+  if (order.has_unnumbered || index_.HasTwoHere()) NumberFlows();
+}
+
+// A call of this cycle, at the place that it has if all come in order.
+void CycleAssembly::PlaceCall(Call* call, CallOrder* order) {
+  call->step = StepAt(call->begin_ns);
+  call->flow_id = call->correlation;
+  has_graph_ |= call->cls == CallClass::kGraphLaunch;
+  ++Written(ActivityOf(call->cls));
+  const bool is_launch = call->cls == CallClass::kLaunch || call->cls == CallClass::kGraphLaunch;
+  step_launches_[static_cast<size_t>(call->step + 1)] += is_launch ? 1 : 0;
+  if (call->correlation == 0) {
+    order->has_unnumbered = true;
+  } else if (!newest_correlation_ || IsNewerThanCalls(call->correlation)) {
+    newest_correlation_ = call->correlation;
+  }
+  index_.Add(call->correlation, call->begin_ns, order->count++);
+  const bool is_after = call->begin_ns != order->begin_ns ? call->begin_ns > order->begin_ns
+                                                          : call->end_ns <= order->end_ns;
+  order->is_sorted &= order->count == 1 || is_after;
+  order->begin_ns = call->begin_ns;
+  order->end_ns = call->end_ns;
 }
 
 // A flow id equals the correlation where only one call of the cycle has it; the others get numbers
@@ -128,11 +155,7 @@ void CycleAssembly::NumberFlows() {
   std::vector<uint32_t> used;
   used.reserve(cycle_.calls.size());
   for (const Call& call : cycle_.calls) {
-    if (call.correlation == 0) continue;
-    used.push_back(call.correlation);
-    if (!newest_correlation_ || IsNewerThanCalls(call.correlation)) {
-      newest_correlation_ = call.correlation;
-    }
+    if (call.correlation != 0) used.push_back(call.correlation);
   }
   SortRuns(&used, std::less<>());
   uint32_t fresh = 0;
@@ -149,7 +172,7 @@ void CycleAssembly::NumberFlows() {
   for (Call& call : cycle_.calls) {
     const bool is_unique = call.correlation != 0 &&
                            !std::binary_search(repeated.begin(), repeated.end(), call.correlation);
-    call.flow_id = is_unique ? call.correlation : next_fresh();
+    if (!is_unique) call.flow_id = next_fresh();
   }
 }
 

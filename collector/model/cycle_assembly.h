@@ -28,8 +28,14 @@ struct AssemblyInput {
 
 class CycleAssembly {
  public:
-  CycleAssembly(const AssemblyInput& in, Records* records, std::vector<Ghost>* ghosts, Cycle* cycle)
-      : in_(in), store_(*records), ghosts_(*ghosts), cycle_(*cycle) {}
+  // `launches`: of calls whose records are gone; afterwards of this cycle's.
+  CycleAssembly(const AssemblyInput& in, Records* records, std::vector<Launch>* launches,
+                Cycle* cycle)
+      : in_(in),
+        store_(*records),
+        launches_of_others_(*launches),
+        cycle_(*cycle),
+        index_(std::move(*launches)) {}
 
   void Run();
   [[nodiscard]] const Counts& written() const { return written_; }
@@ -53,6 +59,12 @@ class CycleAssembly {
   void PlaceSteps();
   void SetWindow();
   void PlaceCalls();
+  struct CallOrder {  // what is known of the calls placed so far
+    int32_t count = 0;
+    TimeNs begin_ns = 0, end_ns = 0;  // of the last
+    bool is_sorted = true, has_unnumbered = false;
+  };
+  void PlaceCall(Call* call, CallOrder* order);
   void NumberFlows();
   template <typename Item>
   void PlaceDevice(std::vector<Item>* from, std::vector<Item>* to, Activity kind);
@@ -83,20 +95,22 @@ class CycleAssembly {
     return t >= cycle_.window_begin_ns && t < cycle_.window_end_ns;
   }
   [[nodiscard]] bool IsLater(TimeNs t) const { return in_.later_from && t >= *in_.later_from; }
-  [[nodiscard]] int32_t StepAt(TimeNs t) const;
+  [[nodiscard]] int32_t StepAt(TimeNs t);
   uint64_t& Written(Activity a) { return written_[static_cast<size_t>(a)]; }
   uint64_t& OutOfWindow(Activity a) { return out_of_window_[static_cast<size_t>(a)]; }
   uint64_t& Invalid(Activity a) { return invalid_[static_cast<size_t>(a)]; }
 
   const AssemblyInput& in_;
   Records& store_;
-  std::vector<Ghost>& ghosts_;
+  std::vector<Launch>& launches_of_others_;
   Cycle& cycle_;
   JoinIndex index_;
   Counts written_{}, out_of_window_{}, invalid_{};
   uint64_t unclosed_ranges_ = 0, before_launch_ = 0, unknown_graph_ = 0, without_launch_ = 0;
   bool has_graph_ = false;
   uint64_t impossible_ = 0, unfinished_ = 0, impossible_waits_ = 0, duplicates_ = 0;
+  std::vector<uint64_t> step_launches_;         // by step + 1; first those outside
+  size_t last_step_ = 0;                        // where StepAt found its last answer
   std::optional<uint32_t> newest_correlation_;  // of this cycle's calls
 };
 

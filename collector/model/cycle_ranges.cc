@@ -119,27 +119,24 @@ void CycleAssembly::PlaceMarks() {
 
 void CycleAssembly::CountSteps() {
   struct Tally {
-    uint64_t launches = 0, kernels = 0, copies = 0, sets = 0;
+    uint64_t kernels = 0, copies = 0, sets = 0;
   };
   std::vector<Tally> tally(cycle_.steps.size() + 1);  // the last is "no step"
   const auto of = [&](int32_t step) -> Tally& {
     return step == kNoStep ? tally.back() : tally[static_cast<size_t>(step)];
   };
-  for (const Call& call : cycle_.calls) {
-    const bool is_launch = call.cls == CallClass::kLaunch || call.cls == CallClass::kGraphLaunch;
-    if (is_launch) ++of(call.step).launches;
-  }
   for (const Kernel& kernel : cycle_.kernels) of(kernel.step).kernels += kernel.placed ? 1 : 0;
   for (const Copy& copy : cycle_.copies) of(copy.step).copies += copy.placed ? 1 : 0;
   for (const Set& set : cycle_.sets) of(set.step).sets += set.placed ? 1 : 0;
-  const auto fill = [](const Tally& t, auto* out) {
-    out->launches = t.launches;
+  const auto fill = [](const Tally& t, uint64_t launches, auto* out) {
+    out->launches = launches;
     out->kernels = t.kernels;
     out->copies = t.copies;
     out->sets = t.sets;
   };
-  for (size_t i = 0; i < cycle_.steps.size(); ++i) fill(tally[i], &cycle_.steps[i]);
-  fill(tally.back(), &cycle_.outside_steps);
+  for (size_t i = 0; i < cycle_.steps.size(); ++i)
+    fill(tally[i], step_launches_[i + 1], &cycle_.steps[i]);
+  fill(tally.back(), step_launches_[0], &cycle_.outside_steps);
   MarkUntimedSteps(cycle_.kernels, &Step::kernels);
   MarkUntimedSteps(cycle_.copies, &Step::copies);
   MarkUntimedSteps(cycle_.sets, &Step::sets);

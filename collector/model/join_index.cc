@@ -18,13 +18,28 @@ void JoinIndex::Add(uint32_t correlation, TimeNs begin_ns, int32_t where) {
 }
 
 void JoinIndex::Finish() {
-  SortRuns(&entries_, [](const Entry& a, const Entry& b) {
+  SortRuns(&entries_, [](const Launch& a, const Launch& b) {
     return a.correlation != b.correlation ? a.correlation < b.correlation : a.begin_ns < b.begin_ns;
   });
 }
 
+void JoinIndex::ForgetHere() {
+  std::erase_if(entries_, [](const Launch& entry) { return entry.where >= 0; });
+}
+
+bool JoinIndex::HasTwoHere() const {
+  bool has_one = false;  // of the id at hand
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (i > 0 && entries_[i].correlation != entries_[i - 1].correlation) has_one = false;
+    if (entries_[i].where < 0) continue;
+    if (has_one) return true;
+    has_one = true;
+  }
+  return false;
+}
+
 int32_t JoinIndex::Find(uint32_t correlation, std::optional<TimeNs> device_begin_ns) const {
-  const auto is_before = [](const Entry& e, uint32_t id) { return e.correlation < id; };
+  const auto is_before = [](const Launch& e, uint32_t id) { return e.correlation < id; };
   // From the last answer on, in steps that double, to a stretch that holds the id.
   auto from = entries_.begin(), to = entries_.end();
   if (last_ < entries_.size() && is_before(entries_[last_], correlation)) {
@@ -45,7 +60,16 @@ int32_t JoinIndex::Find(uint32_t correlation, std::optional<TimeNs> device_begin
     if (device_begin_ns && it->begin_ns > *device_begin_ns + kClockSlackNs) break;
     best = it;
   }
-  return best->where;
+  return best->where == Launch::kEarlier ? kOutside : best->where;
+}
+
+std::vector<Launch> JoinIndex::Take() {
+  std::erase_if(entries_, [](Launch& launch) {
+    if (launch.where == Launch::kEarlier || launch.where == Launch::kLater) return true;
+    launch.where = Launch::kEarlier;
+    return false;
+  });
+  return std::exchange(entries_, {});
 }
 
 }  // namespace stepagent::model

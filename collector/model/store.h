@@ -85,10 +85,15 @@ struct Records {
   }
 };
 
-// A call whose record is gone; its late device work must still find that it was launched outside
-// the window at hand.
-struct Ghost {
+// What is known of a call where its device work looks for it. One whose record is gone is kept as
+// such: late work must still find that it was launched outside the window at hand.
+struct Launch {
+  static constexpr int32_t kOutside = -2;  // outside the window
+  static constexpr int32_t kLater = -3;    // in a later cycle
+  static constexpr int32_t kEarlier = -4;  // in an earlier cycle: outside this one's window
+
   uint32_t correlation = 0;
+  int32_t where = kEarlier;  // index of the call in the cycle, or one of the above
   TimeNs begin_ns = 0;
 };
 

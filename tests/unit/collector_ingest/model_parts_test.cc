@@ -171,6 +171,39 @@ TEST(JoinIndex, NewestBeforeTheWork) {
   EXPECT_EQ(index.Find(0, 25 * kSecond), JoinIndex::kNone);
 }
 
+// What one cycle launched is outside the next one's window, for one cycle.
+TEST(JoinIndex, TheNextCycleKnowsThisOnesLaunches) {
+  JoinIndex first({{5, Launch::kEarlier, kSecond}});
+  first.Add(7, 10 * kSecond, 0);
+  first.Add(8, 11 * kSecond, JoinIndex::kOutside);
+  first.Add(9, 12 * kSecond, JoinIndex::kLater);
+  first.Finish();
+  EXPECT_EQ(first.Find(5, 2 * kSecond), JoinIndex::kOutside);
+  JoinIndex second(first.Take());
+  second.Finish();
+  EXPECT_EQ(second.Find(7, 13 * kSecond), JoinIndex::kOutside);
+  EXPECT_EQ(second.Find(8, 13 * kSecond), JoinIndex::kOutside);
+  EXPECT_EQ(second.Find(5, 13 * kSecond), JoinIndex::kNone);
+  EXPECT_EQ(second.Find(9, 13 * kSecond), JoinIndex::kNone);
+  EXPECT_TRUE(JoinIndex(second.Take()).Take().empty());
+}
+
+TEST(JoinIndex, SaysWhetherAnIdIsHereTwice) {
+  JoinIndex index;
+  index.Add(7, 1, 0);
+  index.Add(7, 2, JoinIndex::kOutside);
+  index.Add(8, 3, 1);
+  index.Finish();
+  EXPECT_FALSE(index.HasTwoHere());
+  index.Add(7, 4, 2);
+  index.Finish();
+  EXPECT_TRUE(index.HasTwoHere());
+  index.ForgetHere();
+  EXPECT_FALSE(index.HasTwoHere());
+  EXPECT_EQ(index.Find(7, std::nullopt), JoinIndex::kOutside);
+  EXPECT_EQ(index.Find(8, std::nullopt), JoinIndex::kNone);
+}
+
 class Ranges : public testing::Test {
  protected:
   static Range At(TimeNs t, StringId name, uint32_t thread = 1, StringId domain = 0) {
