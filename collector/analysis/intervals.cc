@@ -26,6 +26,21 @@ IntervalUnion MakeUnion(std::vector<Interval> members) {
   return out;
 }
 
+IntervalUnion Without(const IntervalUnion& a, const IntervalUnion& b) {
+  IntervalUnion out;
+  auto cut = b.parts().begin();
+  for (const Interval& part : a.parts()) {
+    model::TimeNs from = part.begin_ns;
+    while (cut != b.parts().end() && cut->end_ns <= from) ++cut;
+    for (auto it = cut; it != b.parts().end() && it->begin_ns < part.end_ns; ++it) {
+      out.Add(from, it->begin_ns);
+      from = it->end_ns;
+    }
+    out.Add(from, part.end_ns);
+  }
+  return out;
+}
+
 int64_t IntersectionNs(const IntervalUnion& a, const IntervalUnion& b) {
   int64_t total = 0;
   auto i = a.parts().begin(), j = b.parts().begin();

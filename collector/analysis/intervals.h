@@ -56,5 +56,7 @@ class IntervalUnion {
 
 [[nodiscard]] IntervalUnion MakeUnion(std::vector<Interval> members);
 [[nodiscard]] int64_t IntersectionNs(const IntervalUnion& a, const IntervalUnion& b);
+// What of `a` no part of `b` covers.
+[[nodiscard]] IntervalUnion Without(const IntervalUnion& a, const IntervalUnion& b);
 
 }  // namespace stepagent::analysis

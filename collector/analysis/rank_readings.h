@@ -19,6 +19,7 @@ struct RankStep {
   int64_t exposed_ns = 0;  // in collectives with no compute beside
   std::optional<int64_t> begin_unix_ns;
   bool is_whole = false;  // ended by its own range, without the tracer's start
+  bool holds_tracer_start = false;
   [[nodiscard]] int64_t OwnNs() const { return wall_ns - exposed_ns; }
 };
 struct RankSteps {

@@ -68,7 +68,8 @@ RankSteps StepsOf(const Json& summary) {
     RankStep step;
     step.wall_ns = *wall;
     step.exposed_ns = std::min(Number(row, "exposed_collective_ns").value_or(0), *wall);
-    step.is_whole = Flag(row, "complete") && !Flag(row, "contains_tracer_start");
+    step.holds_tracer_start = Flag(row, "contains_tracer_start") || Flag(row, "partial");
+    step.is_whole = Flag(row, "complete") && !step.holds_tracer_start;
     if (base && begin) step.begin_unix_ns = *base + *begin;
     rank.steps[static_cast<uint64_t>(*index)] = step;
   }
@@ -173,12 +174,17 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
   const RankStep* slowest = nullptr;
   const RankSteps *slowest_rank = nullptr, *last_rank = nullptr;
   std::vector<int64_t> walls, begins, ends;
+  uint64_t tracer_started = 0, counted = 0;
   for (const RankSteps& rank : ranks) {
     const auto it = rank.steps.find(index);
     if (it == rank.steps.end()) continue;
     const RankStep& step = it->second;
     walls.push_back(step.wall_ns);
-    const bool counts = compared.size() < 2 || IsAmong(compared, rank);
+    tracer_started += step.holds_tracer_start ? 1 : 0;
+    // A step that the tracer's own start made long says nothing of its rank.
+    const bool counts =
+        !step.holds_tracer_start && (compared.size() < 2 || IsAmong(compared, rank));
+    counted += counts ? 1 : 0;
     if (counts && (slowest == nullptr || step.OwnNs() > slowest->OwnNs())) {
       slowest = &step;
       slowest_rank = &rank;
@@ -190,6 +196,8 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
     begins.push_back(*step.begin_unix_ns);
     ends.push_back(*step.begin_unix_ns + step.wall_ns);
   }
+  // Alone beside such steps no rank is the slowest.
+  if (tracer_started > 0 && counted < 2) slowest = nullptr, slowest_rank = nullptr;
   const auto spread = [](const std::vector<int64_t>& values) {
     if (values.size() < 2) return Json(nullptr);
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -204,6 +212,7 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
   return {{"index", index},
           {"ranks", walls.size()},
           {"whole_in_all", is_whole},
+          {"tracer_started", tracer_started},  // in so many ranks
           {"slowest_rank", RankOf(slowest_rank)},
           {"slowest_pid", PidOf(slowest_rank)},
           {"slowest_name", slowest_rank == nullptr ? Json(nullptr) : Json(slowest_rank->name)},

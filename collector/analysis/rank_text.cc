@@ -104,7 +104,7 @@ std::string StepRows(const Json& compared, size_t top) {
            PadLeft(Time(step.at("slowest_own_ns")), 15) +
            PadLeft(Time(step.at("median_wall_ns")), 13) +
            PadLeft(Time(step.at("begin_skew_ns")), 12) + PadLeft(Time(step.at("end_skew_ns")), 12) +
-           "\n";
+           (step.at("tracer_started").get<uint64_t>() > 0 ? " tracer start" : "") + "\n";
   }
   if (shown < steps.size()) {
     out += fmt::format("  … {} more (--top 0 shows all)\n", steps.size() - shown);

@@ -12,8 +12,9 @@ namespace {
 
 struct IdleRange {
   std::string_view name;
-  int64_t idle_ns = 0, total_ns = 0, longest_ns = -1;
+  int64_t idle_ns = 0, total_ns = 0, longest_ns = -1;  // idle and total: elapsed, of any thread
   uint64_t count = 0;
+  std::vector<Interval> times;
   const model::Range* longest = nullptr;
 };
 
@@ -24,14 +25,23 @@ std::map<std::string_view, IdleRange> IdleByRange(const ReadingContext& c, bool 
     const model::Range& range = c.cycle.ranges[i];
     if ((only_quiet && c.launches_in_range[i] > 0) || range.end_ns <= range.begin_ns) continue;
     if (range.thread >= c.thread_launches.size() || !c.thread_launches[range.thread]) continue;
+    const model::TimeNs begin = std::max(range.begin_ns, c.cycle.window_begin_ns);
+    const model::TimeNs end = std::min(range.end_ns, c.cycle.window_end_ns);
+    const int64_t begin_to_end = end - begin;
+    if (begin_to_end <= c.left_out.CoveredNs(begin, end)) continue;
     IdleRange& q = out[c.cycle.Text(range.name)];
-    const int64_t length = range.end_ns - range.begin_ns;
-    const int64_t idle = length - c.not_idle.CoveredNs(range.begin_ns, range.end_ns);
+    const int64_t idle = begin_to_end - c.not_idle.CoveredNs(begin, end);
     q.name = c.cycle.Text(range.name);
-    q.idle_ns += idle, q.total_ns += length, ++q.count;
+    q.times.push_back({begin, end}), ++q.count;
     if (idle > q.longest_ns) {
       q.longest_ns = idle, q.longest = &range;
     }
+  }
+  // Several threads may be in ranges of one name at once: that time passes once.
+  for (auto& [name, q] : out) {
+    const IntervalUnion all = Without(MakeUnion(std::move(q.times)), c.left_out);
+    q.total_ns = all.TotalNs();
+    q.idle_ns = q.total_ns - IntersectionNs(all, c.not_idle);
   }
   return out;
 }
@@ -52,8 +62,9 @@ IdleRange MostIdle(const std::map<std::string_view, IdleRange>& ranges) {
 // Of the window's begin nobody knows whether earlier work ran; where that is much of it, what is
 // counted from there on is the least there can be.
 bool IsLowerBound(const ReadingContext& c) {
-  return double(c.known_from_ns - c.cycle.window_begin_ns) >=
-         At(kIdleInRange) * double(c.window_ns);
+  const model::TimeNs begin = c.cycle.window_begin_ns;
+  const int64_t unknown = c.known_from_ns - begin - c.left_out.CoveredNs(begin, c.known_from_ns);
+  return double(unknown) >= At(kIdleInRange) * double(c.window_ns);
 }
 
 const char* AtLeast(const ReadingContext& c) { return IsLowerBound(c) ? "at least " : ""; }
@@ -86,7 +97,7 @@ template <typename IsWanted>
 Json LongestKernel(const ReadingContext& c, IsWanted is_wanted) {
   const model::Kernel* longest = nullptr;
   for (const model::Kernel& kernel : c.cycle.kernels) {
-    if (!kernel.placed || !is_wanted(kernel)) continue;
+    if (!kernel.placed || IsLeftOut(c, kernel.step) || !is_wanted(kernel)) continue;
     if (longest == nullptr ||
         kernel.end_ns - kernel.begin_ns > longest->end_ns - longest->begin_ns) {
       longest = &kernel;
@@ -124,8 +135,8 @@ std::optional<Reading> IdleInRange(const ReadingContext& c) {
 
 std::optional<Reading> IdleDevice(const ReadingContext& c) {
   if (c.busy.parts().empty()) return std::nullopt;
-  const int64_t idle =
-      c.window_ns - c.not_idle.CoveredNs(c.cycle.window_begin_ns, c.cycle.window_end_ns);
+  const model::TimeNs begin = c.cycle.window_begin_ns, end = c.cycle.window_end_ns;
+  const int64_t idle = end - begin - c.not_idle.CoveredNs(begin, end);
   const double share = double(idle) / double(c.window_ns);
   if (share < At(kIdleWindow)) return std::nullopt;
   const IdleRange q = MostIdle(IdleByRange(c, false));
@@ -155,22 +166,30 @@ std::optional<Reading> IdleDevice(const ReadingContext& c) {
 std::optional<Reading> ExposedCollectives(const ReadingContext& c) {
   int64_t exposed = 0, collective = 0, span = 0;
   for (const DeviceTime& d : c.work.devices()) {
-    exposed += d.ExposedCollectiveNs(), collective += d.collective.TotalNs(), span += d.SpanNs();
+    const IntervalUnion own = Without(d.collective, c.left_out);
+    collective += own.TotalNs(), exposed += own.TotalNs() - IntersectionNs(own, d.compute);
+    span += d.SpanNs() - c.left_out.CoveredNs(d.span_begin_ns, d.span_end_ns);
   }
   const double share = span <= 0 ? 0 : double(exposed) / double(span);
   if (share < At(kExposedShare)) return std::nullopt;
+  const bool is_one = c.work.devices().size() == 1;
   Reading r{share, "exposed_collectives", {}, {}, {}, {}};
   r.observation =
-      fmt::format("{} is in collectives with no compute beside them for {} of its span.",
-                  DeviceWord(c), Percent(share));
-  r.evidence = {
-      {"text", fmt::format("{} of {} in collectives ({}) is exposed; span {}", Duration(exposed),
-                           Duration(collective), kCollectiveRule, Duration(span))},
-      {"exposed_ns", exposed},
-      {"collective_ns", collective},
-      {"span_ns", span},
-      {"where",
-       LongestKernel(c, [&](const model::Kernel& k) { return c.work.IsCollective(k.shape); })}};
+      is_one ? fmt::format("{} is in collectives with no compute beside them for {} of its span.",
+                           DeviceWord(c), Percent(share))
+             : fmt::format(
+                   "The {} GPUs are in collectives with no compute beside them for {} of "
+                   "their spans.",
+                   c.work.devices().size(), Percent(share));
+  r.evidence = {{"text", fmt::format("{} of {} in collectives ({}) is exposed; span {}{}",
+                                     Duration(exposed), Duration(collective), kCollectiveRule,
+                                     Duration(span), is_one ? "" : "; added over devices")},
+                {"exposed_ns", exposed},
+                {"collective_ns", collective},
+                {"span_ns", span},
+                {"where", LongestKernel(c, [&](const model::Kernel& k) {
+                   return c.work.IsCollective(k.shape);
+                 })}};
   r.hypothesis =
       "A collective's time includes waiting for the slowest rank: a late rank, a slow link "
       "and a large message look alike from one rank.";
@@ -190,8 +209,8 @@ std::optional<Reading> DominantKernel(const ReadingContext& c) {
   }
   if (!top->at("share_of_busy").is_number()) return std::nullopt;
   const double share = top->at("share_of_busy").get<double>();
-  const double busy = double(c.busy.CoveredNs(c.cycle.window_begin_ns, c.cycle.window_end_ns)) /
-                      double(c.window_ns);
+  const model::TimeNs begin = c.cycle.window_begin_ns, end = c.cycle.window_end_ns;
+  const double busy = double(c.busy.CoveredNs(begin, end)) / double(end - begin);
   if (share < At(kDominant) || busy < At(kBusyWindow) || top->at("collective").get<bool>())
     return std::nullopt;
   const std::string& whole_name = top->at("name").get_ref<const std::string&>();

@@ -4,6 +4,7 @@
 // Purpose: a rule looks at one cycle and either says what it saw or stays silent.
 // Thread rule: pure functions over an immutable context.
 // Failure rule: input that was not collected means silence.
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,7 +51,7 @@ enum ThresholdIndex : size_t {
 enum class GapCause : uint8_t { kBorder, kWait, kLaunch, kOther };
 struct Gap {
   model::TimeNs begin_ns = 0, end_ns = 0;
-  int64_t own_ns = 0;  // without what a range that launches nothing covers
+  int64_t own_ns = 0;  // without what set_apart covers
   GapCause cause = GapCause::kOther;
   int32_t step = model::kNoStep;  // of the border, or of the work behind it
 };
@@ -61,20 +62,22 @@ struct ReadingContext {
   const RangeWork& ranges;
   const Json& kernels;
   const Json& cost;
-  int64_t window_ns = 0;
-  IntervalUnion busy;  // any device
+  int64_t window_ns = 0;   // without left_out: what shares are of
+  IntervalUnion left_out;  // steps that hold the tracer's own start, where there are others
+  IntervalUnion busy;      // any device
   // Until then work that was launched before the window may run, which the cycle does not hold: the
   // first step's work has begun on each of its streams, and streams run in order.
   model::TimeNs known_from_ns = 0;
-  IntervalUnion not_idle;                   // busy, and the time until known_from_ns
+  IntervalUnion not_idle;                   // busy, left_out, and the time until known_from_ns
   std::vector<uint32_t> launches_in_range;  // by range
   std::vector<bool> thread_launches;        // by thread
-  IntervalUnion quiet_host;                 // launching threads inside ranges that launch nothing
-  std::vector<Gap> gaps;                    // between work, within the window
+  // Launching threads inside ranges that launch nothing, which is another reading's; and left_out.
+  IntervalUnion set_apart;
+  std::vector<Gap> gaps;  // between work, within the window
 };
 
 struct Reading {
-  double share = 0;  // of the window, for the ranking
+  double share = 0;  // of the window's time, never a sum over threads; for the ranking
   const char* id = "";
   std::string observation;
   Json evidence;
@@ -108,7 +111,26 @@ using Rule = std::optional<Reading> (*)(const ReadingContext&);
 
 // What rules share.
 [[nodiscard]] std::vector<Gap> FindGaps(const ReadingContext& c);
+// "GPU 0"; of several "any GPU" and "all GPUs": idle is what no device has work in.
 [[nodiscard]] std::string DeviceWord(const ReadingContext& c);
+[[nodiscard]] std::string AllDevices(const ReadingContext& c);
+// A step that holds the tracer's own start: its times are ours, not the application's.
+[[nodiscard]] inline bool HoldsTracerStart(const model::Step& step) {
+  return step.contains_tracer_start || step.partial;
+}
+[[nodiscard]] bool IsLeftOut(const ReadingContext& c, int32_t step);
+// Of the steps that are not left out; at least 1.
+[[nodiscard]] size_t StepCount(const ReadingContext& c);
+// Elapsed time: what the members cover of the window without left_out, each moment once.
+[[nodiscard]] int64_t ElapsedNs(const ReadingContext& c, std::vector<Interval> members);
+struct HostTime {
+  int64_t elapsed_ns = 0;
+  int64_t added_ns = 0;  // of each thread, added over threads; nested calls of one count once
+};
+[[nodiscard]] HostTime HostTimeOf(const ReadingContext& c,
+                                  const std::map<uint32_t, std::vector<Interval>>& by_thread);
+// "", or where both differ " (3.00 ms added over threads)".
+[[nodiscard]] std::string AddedOverThreads(const HostTime& time);
 // Nothing said what a step is (a server, a window by signal): then no word of ours speaks of one.
 [[nodiscard]] inline bool HasSteps(const ReadingContext& c) { return !c.cycle.steps.empty(); }
 [[nodiscard]] inline const char* WithSteps(const ReadingContext& c, const char* with,

@@ -13,7 +13,7 @@ namespace {
 
 struct Allocations {
   uint64_t count = 0;
-  int64_t total_ns = 0;
+  HostTime time;
   const model::Call* longest = nullptr;
   std::map<std::string_view, uint64_t> names;
 };
@@ -21,18 +21,21 @@ struct Allocations {
 // Within steps, without the stream-ordered ones: those take from a pool and wait for nothing.
 Allocations FindAllocations(const ReadingContext& c) {
   Allocations out;
+  std::map<uint32_t, std::vector<Interval>> times;
   for (const model::Call& call : c.cycle.calls) {
     const std::string_view name = writers::WithoutVersionSuffix(c.cycle.Text(call.name));
-    if (call.cls != model::CallClass::kAlloc || call.step < 0 ||
+    if (call.cls != model::CallClass::kAlloc || call.step < 0 || IsLeftOut(c, call.step) ||
         name.find("Async") != std::string_view::npos) {
       continue;
     }
-    ++out.count, out.total_ns += call.end_ns - call.begin_ns, ++out.names[name];
+    ++out.count, ++out.names[name];
+    times[call.thread].push_back({call.begin_ns, call.end_ns});
     if (out.longest == nullptr ||
         call.end_ns - call.begin_ns > out.longest->end_ns - out.longest->begin_ns) {
       out.longest = &call;
     }
   }
+  out.time = HostTimeOf(c, times);
   return out;
 }
 
@@ -40,24 +43,26 @@ Allocations FindAllocations(const ReadingContext& c) {
 
 std::optional<Reading> AllocationsInSteps(const ReadingContext& c) {
   const Allocations a = FindAllocations(c);
-  const double steps = double(std::max<size_t>(c.cycle.steps.size(), 1));
-  if (a.longest == nullptr || double(a.count) < At(kAllocsPerStep) * steps) return std::nullopt;
+  const size_t steps = StepCount(c);
+  if (a.longest == nullptr || double(a.count) < At(kAllocsPerStep) * double(steps))
+    return std::nullopt;
   std::string names;
   for (const auto& [name, count] : a.names) {
     if (names.size() > 80) continue;
     names += fmt::format("{}{} {}", names.empty() ? "" : ", ", Count(count), Fit(name, 30));
   }
-  const double share = double(a.total_ns) / double(c.window_ns);
+  const double share = double(a.time.elapsed_ns) / double(c.window_ns);
   Reading r{share, "allocation_calls_in_steps", {}, {}, {}, {}};
   r.observation = fmt::format(
       "{:.1f} calls a step allocate or free memory; they take {} of the window on the host.",
-      double(a.count) / steps, Percent(share));
-  r.evidence = {{"text", fmt::format("{} in {} steps; {} in all, the longest {} {}", names,
-                                     c.cycle.steps.size(), Duration(a.total_ns),
+      double(a.count) / double(steps), Percent(share));
+  r.evidence = {{"text", fmt::format("{} in {} steps; {} in all{}, the longest {} {}", names, steps,
+                                     Duration(a.time.elapsed_ns), AddedOverThreads(a.time),
                                      Duration(a.longest->end_ns - a.longest->begin_ns),
                                      InStep(c, a.longest->step))},
                 {"calls", a.count},
-                {"total_ns", a.total_ns},
+                {"elapsed_ns", a.time.elapsed_ns},
+                {"total_ns", a.time.added_ns},
                 {"where", Where(c, a.longest->step, a.longest->begin_ns, a.longest->end_ns,
                                 ThreadRow(c, a.longest->thread))}};
   r.hypothesis =
@@ -70,11 +75,33 @@ std::optional<Reading> AllocationsInSteps(const ReadingContext& c) {
   return r;
 }
 
+namespace {
+
+struct CallingThreads {
+  size_t count = 0;
+  double busiest = 1;  // what part of all calls the thread with most of them made
+};
+
+CallingThreads FindCallingThreads(const ReadingContext& c) {
+  CallingThreads out;
+  std::map<uint32_t, uint64_t> calls;
+  uint64_t most = 0;
+  for (const model::Call& call : c.cycle.calls) most = std::max(most, ++calls[call.thread]);
+  out.count = calls.size();
+  if (most > 0) out.busiest = double(most) / double(c.cycle.calls.size());
+  return out;
+}
+
+}  // namespace
+
 std::optional<Reading> ProfilerCost(const ReadingContext& c) {
   const Json& callback_ns = c.cost.at("callback_ns");
   const Json& ratio = c.cost.at("ratio");
+  // Callbacks run on every thread that calls: their time is a sum, and no share of the window.
+  const CallingThreads threads = FindCallingThreads(c);
+  const double window_ns = double(c.cycle.window_end_ns - c.cycle.window_begin_ns);
   const double share =
-      callback_ns.is_number() ? callback_ns.get<double>() / double(c.window_ns) : 0;
+      callback_ns.is_number() ? threads.busiest * callback_ns.get<double>() / window_ns : 0;
   const bool is_slower =
       ratio.at("low").is_number() && ratio.at("low").get<double>() > At(kCostRatio);
   if (share < At(kCallbackShare) && !is_slower) return std::nullopt;
@@ -84,9 +111,14 @@ std::optional<Reading> ProfilerCost(const ReadingContext& c) {
     r.observation =
         fmt::format("Steps are slower while they are recorded: {:.2f} times the others.",
                     ratio.at("value").get<double>());
-  } else {
+  } else if (threads.count < 2) {
     r.observation =
         fmt::format("The profiler's own callbacks take {} of the window.", Percent(share));
+  } else {
+    r.observation = fmt::format(
+        "The profiler's own callbacks take {}, added over {} threads, in a window of {}.",
+        Duration(callback_ns.get<int64_t>()), threads.count,
+        Duration(static_cast<int64_t>(window_ns)));
   }
   std::string text = "callbacks not measured";
   if (callback_ns.is_number() && c.cost.at("callbacks").is_number()) {

@@ -113,31 +113,35 @@ Unsteady MostUnsteady(const ReadingContext& c, const std::vector<size_t>& whole)
   return out;
 }
 
+int32_t StepAt(const model::Cycle& cycle, model::TimeNs at) {
+  for (size_t i = 0; i < cycle.steps.size(); ++i) {
+    if (cycle.steps[i].begin_ns <= at && at < cycle.steps[i].end_ns) return static_cast<int32_t>(i);
+  }
+  return model::kNoStep;
+}
+
 struct Loading {
-  int64_t total_ns = 0;
+  HostTime time;
   uint64_t count = 0;
   const model::Overhead* longest = nullptr;
 };
 
 Loading LoadingInSteps(const ReadingContext& c) {
   Loading out;
+  std::map<uint32_t, std::vector<Interval>> times;
   for (const model::Overhead& o : c.cycle.overheads) {
     if (o.kind != kCompiler && o.kind != kModuleLoad && o.kind != kLazyLoad) continue;
     if (o.begin_ns < c.cycle.window_begin_ns || o.begin_ns >= c.cycle.window_end_ns) continue;
-    out.total_ns += std::max<int64_t>(0, o.end_ns - o.begin_ns), ++out.count;
+    if (IsLeftOut(c, StepAt(c.cycle, o.begin_ns))) continue;
+    ++out.count;
+    times[o.tid].push_back({o.begin_ns, o.end_ns});
     if (out.longest == nullptr ||
         o.end_ns - o.begin_ns > out.longest->end_ns - out.longest->begin_ns) {
       out.longest = &o;
     }
   }
+  out.time = HostTimeOf(c, times);
   return out;
-}
-
-int32_t StepAt(const model::Cycle& cycle, model::TimeNs at) {
-  for (size_t i = 0; i < cycle.steps.size(); ++i) {
-    if (cycle.steps[i].begin_ns <= at && at < cycle.steps[i].end_ns) return static_cast<int32_t>(i);
-  }
-  return model::kNoStep;
 }
 
 bool LostKernels(const model::Cycle& cycle) {
@@ -155,7 +159,7 @@ std::optional<Reading> UnsteadySteps(const ReadingContext& c) {
   // A lost record looks like a kernel that did not run.
   if (whole.size() >= 2 && !LostKernels(c.cycle)) u = MostUnsteady(c, whole);
   const Loading loading = LoadingInSteps(c);
-  const double loading_share = double(loading.total_ns) / double(c.window_ns);
+  const double loading_share = double(loading.time.elapsed_ns) / double(c.window_ns);
   const bool loads = loading.longest != nullptr && loading_share >= At(kModuleLoadShare);
   const bool differs = u.distance >= At(kUnsteadyShare);
   if (!loads && !differs) return std::nullopt;
@@ -178,13 +182,14 @@ std::optional<Reading> UnsteadySteps(const ReadingContext& c) {
     r.observation +=
         fmt::format("{}Modules are loaded or compiled within the window, for {} of it.",
                     differs ? " " : "", Percent(loading_share));
-    text += fmt::format("{}{} loads or compilations, {} in all", differs ? "; " : "",
-                        Count(loading.count), Duration(loading.total_ns));
+    text += fmt::format("{}{} loads or compilations, {} in all{}", differs ? "; " : "",
+                        Count(loading.count), Duration(loading.time.elapsed_ns),
+                        AddedOverThreads(loading.time));
   }
   r.evidence = {
       {"text", text},
       {"differing_share", u.distance},
-      {"loading_ns", loading.total_ns},
+      {"loading_ns", loading.time.elapsed_ns},
       {"where", differs ? WhereStep(c, u.step)
                         : Where(c, StepAt(c.cycle, loading.longest->begin_ns),
                                 loading.longest->begin_ns, loading.longest->end_ns,

@@ -16,19 +16,24 @@ std::optional<Reading> PageableCopies(const ReadingContext& c) {
   RunningUnion device;
   uint64_t bytes = 0, count = 0;
   bool has_bytes = true;  // of every one
-  int64_t call_ns = 0;
+  std::vector<Interval> device_times;
+  std::map<uint32_t, std::vector<Interval>> call_times;  // by thread
   const model::Copy* longest = nullptr;
   for (const model::Copy& copy : c.cycle.copies) {
-    if (!copy.placed || (copy.source_kind != kPageable && copy.target_kind != kPageable)) continue;
+    if (!copy.placed || IsLeftOut(c, copy.step)) continue;
+    if (copy.source_kind != kPageable && copy.target_kind != kPageable) continue;
     device.Add(copy.begin_ns, copy.end_ns);
+    device_times.push_back({copy.begin_ns, copy.end_ns});
     bytes += copy.bytes, ++count;
     has_bytes = has_bytes && copy.has_bytes;
     if (longest == nullptr || copy.bytes > longest->bytes) longest = &copy;
     if (copy.call < 0 || static_cast<size_t>(copy.call) >= c.cycle.calls.size()) continue;
     const model::Call& call = c.cycle.calls[static_cast<size_t>(copy.call)];
-    call_ns += call.end_ns - call.begin_ns;
+    call_times[call.thread].push_back({call.begin_ns, call.end_ns});
   }
-  const double share = double(std::max(device.total_ns(), call_ns)) / double(c.window_ns);
+  const HostTime calls = HostTimeOf(c, call_times);
+  const int64_t most_ns = std::max(ElapsedNs(c, std::move(device_times)), calls.elapsed_ns);
+  const double share = double(most_ns) / double(c.window_ns);
   if (longest == nullptr || share < At(kPageableShare)) return std::nullopt;
   Reading r{share, "pageable_copies", {}, {}, {}, {}};
   r.observation = fmt::format(
@@ -38,16 +43,16 @@ std::optional<Reading> PageableCopies(const ReadingContext& c) {
       device.total_ns() == 0 || !has_bytes
           ? ""
           : fmt::format(" ({:.2f} GB/s)", double(bytes) / double(device.total_ns()));
-  r.evidence = {
-      {"text", fmt::format("{} in {} on the device{}, {} in their calls on the host",
-                           has_bytes ? Bytes(bytes) : "sizes that are not in the file",
-                           Duration(device.total_ns()), rate, Duration(call_ns))},
-      {"count", count},
-      {"bytes", has_bytes ? Json(bytes) : Json(nullptr)},
-      {"device_ns", device.total_ns()},
-      {"call_ns", call_ns},
-      {"where",
-       Where(c, longest->step, longest->begin_ns, longest->end_ns, LaneRow(c, longest->lane))}};
+  r.evidence = {{"text", fmt::format("{} in {} on the device{}, {} in their calls on the host{}",
+                                     has_bytes ? Bytes(bytes) : "sizes that are not in the file",
+                                     Duration(device.total_ns()), rate, Duration(calls.elapsed_ns),
+                                     AddedOverThreads(calls))},
+                {"count", count},
+                {"bytes", has_bytes ? Json(bytes) : Json(nullptr)},
+                {"device_ns", device.total_ns()},
+                {"call_ns", calls.elapsed_ns},
+                {"where", Where(c, longest->step, longest->begin_ns, longest->end_ns,
+                                LaneRow(c, longest->lane))}};
   r.hypothesis =
       "Such copies are staged by the driver and hold the caller; page-locked memory would let them "
       "run beside "
@@ -122,8 +127,10 @@ std::optional<Reading> SameCopyEachStep(const ReadingContext& c) {
     const int64_t alone = same.device.TotalNs() - IntersectionNs(same.device, compute);
     if (same.steps.size() == whole.size() && alone > most_ns) most = &same, most_ns = alone;
   }
-  const double share = double(most_ns) / double(c.window_ns);
-  if (most == nullptr || share < At(kSameCopyShare)) return std::nullopt;
+  if (most == nullptr) return std::nullopt;
+  const int64_t in_window_ns = ElapsedNs(c, Without(most->device, compute).parts());
+  const double share = double(in_window_ns) / double(c.window_ns);
+  if (share < At(kSameCopyShare)) return std::nullopt;
   const model::Copy& longest = *most->longest;
   const std::string range = RangeOf(c, longest);
   Reading r{share, "same_copy_each_step", {}, {}, {}, {}};
@@ -132,12 +139,13 @@ std::optional<Reading> SameCopyEachStep(const ReadingContext& c) {
       "for {} of the window.",
       Bytes(longest.bytes), Percent(share));
   r.evidence = {
-      {"text", fmt::format("{} copies of the same size, {} bytes, from {} memory in {} steps{}; {} on the "
-                           "device, {} of it beside no kernel",
-                           Count(most->count), Count(longest.bytes),
-                           writers::MemoryKindName(longest.source_kind), whole.size(),
-                           range.empty() ? "" : ", in `" + range + "`",
-                           Duration(most->device.TotalNs()), Duration(most_ns))},
+      {"text",
+       fmt::format("{} copies of the same size, {} bytes, from {} memory in {} steps{}; {} on the "
+                   "device, {} of it beside no kernel",
+                   Count(most->count), Count(longest.bytes),
+                   writers::MemoryKindName(longest.source_kind), whole.size(),
+                   range.empty() ? "" : ", in `" + range + "`", Duration(most->device.TotalNs()),
+                   Duration(most_ns))},
       {"bytes", longest.bytes},
       {"count", most->count},
       {"steps", whole.size()},
@@ -182,8 +190,9 @@ std::map<uint32_t, StreamUse> KernelsByLane(const ReadingContext& c, int32_t dev
 
 struct Overlap {
   size_t streams = 0;
-  int64_t total_ns = 0, both_ns = 0, aside_ns = 0;  // aside: outside the busiest stream
-  const model::Kernel* longest = nullptr;           // of the busiest stream but one
+  int64_t total_ns = 0, both_ns = 0, aside_ns = 0;  // added over streams; aside: but the busiest
+  std::vector<Interval> aside;
+  const model::Kernel* longest = nullptr;  // of the busiest stream but one
 };
 
 Overlap MeasureOverlap(const ReadingContext& c, int32_t device) {
@@ -207,6 +216,10 @@ Overlap MeasureOverlap(const ReadingContext& c, int32_t device) {
   });
   const int64_t most = by_time[0]->kernels.TotalNs();
   out.longest = by_time[1]->longest;
+  for (size_t i = 1; i < by_time.size(); ++i) {
+    const std::vector<Interval>& parts = by_time[i]->kernels.parts();
+    out.aside.insert(out.aside.end(), parts.begin(), parts.end());
+  }
   out.streams = lanes.size(), out.aside_ns = out.total_ns - most;
   out.both_ns = out.total_ns - MakeUnion(std::move(members)).TotalNs();
   return out;
@@ -218,7 +231,7 @@ std::optional<Reading> StreamsWithoutOverlap(const ReadingContext& c) {
   for (const DeviceTime& device : c.work.devices()) {
     const Overlap o = MeasureOverlap(c, device.ordinal);
     if (o.streams < 2 || double(o.both_ns) >= At(kOverlapShare) * double(o.aside_ns)) continue;
-    const double share = double(o.aside_ns) / double(c.window_ns);
+    const double share = double(ElapsedNs(c, o.aside)) / double(c.window_ns);
     if (share < At(kOverlapShare)) continue;
     Reading r{share, "streams_without_overlap", {}, {}, {}, {}};
     r.observation = fmt::format(

@@ -42,7 +42,8 @@ constexpr std::array<Threshold, kThresholdCount> kTable = {{
     {"stream_share", 0.10, "of kernel time on each of the streams; less is a helper stream"},
     {"stream_overlap_share", 0.02, "of the time aside that overlaps; more is some overlap"},
     {"allocations_per_step", 1, "a steady loop has none; one a step is a pattern, not an accident"},
-    {"callback_share", 0.05, "of the window in our callbacks; less is below what steps differ by"},
+    {"callback_share", 0.05,
+     "of the busiest thread's window in our callbacks; less is below what steps differ by"},
     {"cost_ratio", 1.05, "that the ratio's interval lies above; less no reader would act on"},
 }};
 
@@ -72,16 +73,52 @@ model::TimeNs KnownFrom(const DeviceWork& work) {
   return from;
 }
 
+// Steps with the tracer's own start, unless there are no others to look at.
+IntervalUnion StepsLeftOut(const model::Cycle& cycle) {
+  std::vector<Interval> out;
+  for (const model::Step& step : cycle.steps) {
+    if (HoldsTracerStart(step)) out.push_back({step.begin_ns, step.end_ns});
+  }
+  IntervalUnion left_out = MakeUnion(std::move(out));
+  const int64_t window = cycle.window_end_ns - cycle.window_begin_ns;
+  const bool has_others = std::any_of(cycle.steps.begin(), cycle.steps.end(),
+                                      [](const model::Step& s) { return !HoldsTracerStart(s); });
+  // Threads may step side by side: then the time of such a step is others' too.
+  if (!has_others || left_out.CoveredNs(cycle.window_begin_ns, cycle.window_end_ns) >= window) {
+    return {};
+  }
+  return left_out;
+}
+
+// What a reading's evidence says of steps with the tracer's own start; "" without such steps, and
+// for rules that mean the window as a whole.
+std::string TracerStartNote(const ReadingContext& c, std::string_view id) {
+  for (const std::string_view whole : {"one_kernel_dominates", "streams_without_overlap",
+                                       "profiler_cost", "private_looking_names"}) {
+    if (id == whole) return {};
+  }
+  const auto& steps = c.cycle.steps;
+  const auto first = std::find_if(steps.begin(), steps.end(), HoldsTracerStart);
+  if (first == steps.end()) return {};
+  const auto count = std::count_if(steps.begin(), steps.end(), HoldsTracerStart);
+  const std::string which = count == 1
+                                ? fmt::format("step {} (the tracer started in it)", first->index)
+                                : fmt::format("{} steps (the tracer started in them)", count);
+  return c.left_out.parts().empty() ? "; holds " + which : "; without " + which;
+}
+
 ReadingContext Prepare(const model::Cycle& cycle, const DeviceWork& work, const RangeWork& ranges,
                        const Json& kernels, const Json& cost) {
-  const int64_t window_ns = cycle.window_end_ns - cycle.window_begin_ns;
-  ReadingContext c{cycle, work, ranges, kernels, cost, window_ns, {}, 0, {}, {}, {}, {}, {}};
+  ReadingContext c{cycle, work, ranges, kernels, cost, 0, {}, {}, 0, {}, {}, {}, {}, {}};
+  c.left_out = StepsLeftOut(cycle);
+  c.window_ns = cycle.window_end_ns - cycle.window_begin_ns -
+                c.left_out.CoveredNs(cycle.window_begin_ns, cycle.window_end_ns);
   c.known_from_ns = KnownFrom(work);
-  c.not_idle.Add(std::min(cycle.window_begin_ns, c.known_from_ns), c.known_from_ns);
-  work.ForEach([&](const WorkItem& item) {
-    c.busy.Add(item.begin_ns, item.end_ns);
-    c.not_idle.Add(item.begin_ns, item.end_ns);
-  });
+  std::vector<Interval> not_idle = c.left_out.parts();
+  not_idle.push_back({std::min(cycle.window_begin_ns, c.known_from_ns), c.known_from_ns});
+  work.ForEach([&](const WorkItem& item) { c.busy.Add(item.begin_ns, item.end_ns); });
+  not_idle.insert(not_idle.end(), c.busy.parts().begin(), c.busy.parts().end());
+  c.not_idle = MakeUnion(std::move(not_idle));
   c.launches_in_range.resize(cycle.ranges.size());
   c.thread_launches.resize(cycle.threads.size());
   for (size_t i = 0; i < cycle.calls.size(); ++i) {
@@ -90,13 +127,13 @@ ReadingContext Prepare(const model::Cycle& cycle, const DeviceWork& work, const 
     if (thread < c.thread_launches.size()) c.thread_launches[thread] = true;
     for (const uint32_t r : ranges.RangesOf(static_cast<int32_t>(i))) ++c.launches_in_range[r];
   }
-  std::vector<Interval> quiet;
+  std::vector<Interval> set_apart = c.left_out.parts();
   for (size_t i = 0; i < cycle.ranges.size(); ++i) {
     const model::Range& range = cycle.ranges[i];
     if (c.launches_in_range[i] > 0 || range.thread >= c.thread_launches.size()) continue;
-    if (c.thread_launches[range.thread]) quiet.push_back({range.begin_ns, range.end_ns});
+    if (c.thread_launches[range.thread]) set_apart.push_back({range.begin_ns, range.end_ns});
   }
-  c.quiet_host = MakeUnion(std::move(quiet));
+  c.set_apart = MakeUnion(std::move(set_apart));
   c.gaps = FindGaps(c);
   return c;
 }
@@ -107,9 +144,8 @@ std::string WhyNotFromTheBegin(const model::Cycle& cycle, const DeviceWork& work
   const model::TimeNs unknown =
       std::min(KnownFrom(work), cycle.window_end_ns) - cycle.window_begin_ns;
   if (window <= 0 || double(unknown) < At(kIdleInRange) * double(window)) return {};
-  return fmt::format(
-      "{} of the window: earlier work may still run then",
-      Percent(double(unknown) / double(window)));
+  return fmt::format("{} of the window: earlier work may still run then",
+                     Percent(double(unknown) / double(window)));
 }
 
 // Of several rules about the same idle time only the most particular speaks.
@@ -157,6 +193,49 @@ std::string DeviceWord(const ReadingContext& c) {
   return "any GPU";
 }
 
+std::string AllDevices(const ReadingContext& c) {
+  return c.work.devices().size() == 1 ? DeviceWord(c) : "all GPUs";
+}
+
+bool IsLeftOut(const ReadingContext& c, int32_t step) {
+  return !c.left_out.parts().empty() && step >= 0 &&
+         static_cast<size_t>(step) < c.cycle.steps.size() &&
+         HoldsTracerStart(c.cycle.steps[static_cast<size_t>(step)]);
+}
+
+size_t StepCount(const ReadingContext& c) {
+  const size_t all = c.cycle.steps.size();
+  size_t count = 0;
+  for (size_t i = 0; i < all; ++i) count += IsLeftOut(c, static_cast<int32_t>(i)) ? 0 : 1;
+  return std::max<size_t>(count, 1);
+}
+
+int64_t ElapsedNs(const ReadingContext& c, std::vector<Interval> members) {
+  for (Interval& one : members) {
+    one.begin_ns = std::max(one.begin_ns, c.cycle.window_begin_ns);
+    one.end_ns = std::min(one.end_ns, c.cycle.window_end_ns);
+  }
+  const IntervalUnion all = MakeUnion(std::move(members));
+  return all.TotalNs() - IntersectionNs(all, c.left_out);
+}
+
+HostTime HostTimeOf(const ReadingContext& c,
+                    const std::map<uint32_t, std::vector<Interval>>& by_thread) {
+  HostTime out;
+  std::vector<Interval> all;
+  for (const auto& [thread, times] : by_thread) {
+    out.added_ns += ElapsedNs(c, times);
+    all.insert(all.end(), times.begin(), times.end());
+  }
+  out.elapsed_ns = ElapsedNs(c, std::move(all));
+  return out;
+}
+
+std::string AddedOverThreads(const HostTime& time) {
+  if (time.added_ns <= time.elapsed_ns) return {};
+  return fmt::format(" ({} added over threads)", Duration(time.added_ns));
+}
+
 std::string StepWord(const ReadingContext& c, int32_t step) {
   if (step < 0 || static_cast<size_t>(step) >= c.cycle.steps.size()) return "between steps";
   return fmt::format("step {}", c.cycle.steps[static_cast<size_t>(step)].index);
@@ -199,11 +278,15 @@ Json Readings(const model::Cycle& cycle, const DeviceWork& work, const RangeWork
               const Json& kernels, const Json& cost) {
   Json out = Json::array();
   if (cycle.HostOnly() || cycle.window_end_ns <= cycle.window_begin_ns) return out;
-  std::vector<Reading> found = RunRules(Prepare(cycle, work, ranges, kernels, cost));
+  const ReadingContext context = Prepare(cycle, work, ranges, kernels, cost);
+  std::vector<Reading> found = RunRules(context);
   std::stable_sort(found.begin(), found.end(),
                    [](const Reading& a, const Reading& b) { return a.share > b.share; });
   for (size_t i = 0; i < found.size(); ++i) {
     Reading& r = found[i];
+    if (const std::string note = TracerStartNote(context, r.id); !note.empty()) {
+      r.evidence["text"] = r.evidence.value("text", "") + note;
+    }
     out.push_back({{"id", r.id},
                    {"rank", i + 1},
                    {"observation", std::move(r.observation)},

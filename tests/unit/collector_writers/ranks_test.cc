@@ -232,6 +232,28 @@ TEST(Ranks, LateBeginsOnOneHostOnly) {
   EXPECT_TRUE(two_hosts.at("clock_offset_ns").is_null());
 }
 
+// The tracer's own start makes a step long: its rank is not the slowest for that.
+TEST(Ranks, AStepWithTheTracersStartNamesNobody) {
+  std::vector<Json> summaries{Summary({0, {10, 10}}), Summary({1, {12, 12}}),
+                              Summary({2, {50, 10}})};
+  const auto compare = [&] {
+    const Json* pointers[] = {&summaries[0], &summaries[1], &summaries[2]};
+    return CompareRanks(pointers).front();
+  };
+  EXPECT_EQ(compare().at("steps").at(0).at("slowest_rank"), 2);
+  summaries[2]["steps"]["each"][0]["contains_tracer_start"] = true;
+  Json first = compare().at("steps").at(0);
+  EXPECT_EQ(first.at("slowest_rank"), 1);
+  EXPECT_EQ(first.at("tracer_started"), 1);
+  const std::string text = RanksText(compare(), 8);
+  EXPECT_NE(text.find(" tracer start\n"), std::string::npos) << text;
+  summaries[1]["steps"]["each"][0]["partial"] = true;
+  first = compare().at("steps").at(0);
+  EXPECT_TRUE(first.at("slowest_rank").is_null());
+  EXPECT_TRUE(first.at("slowest_wall_ns").is_null());
+  EXPECT_EQ(compare().at("steps").at(1).at("tracer_started"), 0);
+}
+
 // A rank twice (two jobs on one machine, a wrong variable) must not mark both as the slowest.
 TEST(Ranks, TwoProcessesOfOneRankAreToldApartByPid) {
   const Json compared =
