@@ -147,13 +147,13 @@ std::optional<Reading> StepBorders(const ReadingContext& c) {
       "Between the last work of one step and the first of the next, {} {} nothing to do for {} of "
       "the window.",
       device, c.work.devices().size() == 1 ? "has" : "have", Percent(share));
-  std::string text = fmt::format(
-      "{} idle at {} borders between steps, the longest {} before {}; {} of it outside "
-      "every step",
-      Duration(b.idle_ns), Count(b.count), Duration(b.longest->own_ns),
-      StepWord(c, b.longest->step), Duration(b.outside_ns));
+  std::string text = fmt::format("{} idle at {} borders between steps, the longest {} before {}",
+                                 Duration(b.idle_ns), Count(b.count), Duration(b.longest->own_ns),
+                                 StepWord(c, b.longest->step));
+  if (b.outside_ns > 0)
+    text += fmt::format("; {} of it outside every step", Duration(b.outside_ns));
   if (b.wait_ns > 0) {
-    text += fmt::format(", {} with the host in a wait, most in {}", Duration(b.wait_ns),
+    text += fmt::format("; {} of it with the host in a wait, most in {}", Duration(b.wait_ns),
                         Fit(b.wait, 40));
   }
   r.evidence = {
