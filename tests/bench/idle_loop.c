@@ -1,12 +1,14 @@
 /* The idle promise's program: NVTX pairs, kernel launches and allocations, and what they cost.
  *
- *   idle_loop NVTX LAUNCHES ALLOCATIONS [STEPS]
+ *   idle_loop NVTX LAUNCHES ALLOCATIONS [STEPS [REFUSED]]
  *
  * With STEPS it first runs that many ranges `train_step` with a launch each, prints "ready" and
  * waits for a line on standard input, so that whoever runs it can see the cycle written first. Then
  * it makes the calls and prints one JSON object: CPU time per call, what other threads of the
  * process did meanwhile (how often they woke), how much its memory grew, and how many callbacks and
- * calls of CUPTI the simulated library counted. One thread; needs the simulated device. */
+ * calls of CUPTI the simulated library counted. REFUSED launches have a grid of nothing: a call that
+ * the driver answers at once, so that what its callbacks cost is not lost in the device's noise. One
+ * thread; needs the simulated device. */
 #include <dirent.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
@@ -96,6 +98,7 @@ int main(int argc, char** argv) {
   const long launches = argc > 2 ? atol(argv[2]) : 100000;
   const long allocations = argc > 3 ? atol(argv[3]) : 100000;
   const long steps = argc > 4 ? atol(argv[4]) : 0;
+  const long refused = argc > 5 ? atol(argv[5]) : 0;
   Driver driver;
   char reason[256];
   if (!DriverOpen(&driver, 0, reason, sizeof reason)) {
@@ -139,14 +142,20 @@ int main(int argc, char** argv) {
     CU(&driver, cuMemFree, (memory));
   }
   const double t3 = CpuNs();
+  for (long i = 0; i < refused; ++i) {
+    const CUresult result = driver.cuLaunchKernel(kernel, 0, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
+    if (result == CUDA_SUCCESS) return 1;
+  }
+  const double t4 = CpuNs();
   const Others after = LookAtOthers();
   printf(
-      "{\"nvtx_ns\": %.3f, \"launch_ns\": %.2f, \"alloc_ns\": %.2f, \"threads\": %d, "
+      "{\"nvtx_ns\": %.3f, \"launch_ns\": %.2f, \"alloc_ns\": %.2f, \"refused_ns\": %.2f, \"threads\": %d, "
       "\"wakes\": %lu, \"rss_kib\": %ld, \"rss_growth_kib\": %ld, \"callbacks\": %llu, "
       "\"cupti_calls\": %llu}\n",
       (t1 - t0) / (double)(pairs > 0 ? pairs : 1),
       (t2 - t1) / (double)(launches > 0 ? launches : 1),
-      (t3 - t2) / (double)(allocations > 0 ? allocations : 1), after.threads,
+      (t3 - t2) / (double)(allocations > 0 ? allocations : 1),
+      (t4 - t3) / (double)(refused > 0 ? refused : 1), after.threads,
       after.switches - before.switches, ResidentKib(), ResidentKib() - resident,
       (unsigned long long)Counter("cupti.callbacks") - callbacks,
       (unsigned long long)Counter("cupti.calls") - calls);

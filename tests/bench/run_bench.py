@@ -295,6 +295,7 @@ def part_pressure(results):
 
 def part_steps(results):
     more_parts.steps(results)
+    more_parts.estimate(results)
 
 
 # --- the document
