@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "collector/analysis/per_step.h"
 #include "nlohmann/json.hpp"
 
 namespace stepagent::analysis {
@@ -91,29 +92,45 @@ Json Distribution(std::vector<int64_t> values_ns) {
   return out;
 }
 
-Json CostOf(const model::Cycle& cycle) {
-  uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
+namespace {
+
+struct StepTimes {  // of the cycle's own steps and of those around it
   std::vector<int64_t> before, active, after, uncollected;
+};
+
+StepTimes StepTimesOf(const model::Cycle& cycle) {
+  uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
+  StepTimes out;
   for (const model::Step& step : cycle.steps) {
     first = std::min(first, step.process_index);  // as all_steps counts
     last = std::max(last, step.process_index);
     if (step.complete && !step.contains_tracer_start && step.end_ns >= step.begin_ns) {
-      active.push_back(step.end_ns - step.begin_ns);
+      out.active.push_back(step.end_ns - step.begin_ns);
     }
   }
   for (const model::StepDuration& step : cycle.all_steps.each) {
     if (step.collecting != 0 || cycle.steps.empty()) continue;
     const bool is_beside = step.index < first || step.index > last;
-    if (is_beside && step.index != 0) uncollected.push_back(static_cast<int64_t>(step.dur_ns));
-    if (step.index < first) before.push_back(static_cast<int64_t>(step.dur_ns));
-    if (step.index > last) after.push_back(static_cast<int64_t>(step.dur_ns));
+    const auto ns = static_cast<int64_t>(step.dur_ns);
+    if (is_beside && step.index != 0) out.uncollected.push_back(ns);
+    if (step.index < first) out.before.push_back(ns);
+    if (step.index > last) out.after.push_back(ns);
   }
+  return out;
+}
+
+}  // namespace
+
+Json CostOf(const model::Cycle& cycle) {
+  const std::string no_times = WhyStepsDoNotCompare(cycle);
+  StepTimes times = no_times.empty() ? StepTimesOf(cycle) : StepTimes();
   const model::AgentCost& c = cycle.cost;
   const bool has_share = c.raw_bytes.has_value() && !cycle.steps.empty();
-  Json ratio = RatioOfMedians(active, std::move(uncollected));
-  return {{"before", Distribution(std::move(before))},
-          {"active", Distribution(std::move(active))},
-          {"after", Distribution(std::move(after))},
+  Json ratio = RatioOfMedians(times.active, std::move(times.uncollected));
+  if (!no_times.empty()) ratio["reason"] = "not measured: " + no_times;
+  return {{"before", Distribution(std::move(times.before))},
+          {"active", Distribution(std::move(times.active))},
+          {"after", Distribution(std::move(times.after))},
           {"ratio", std::move(ratio)},
           {"callback_ns", OrNull(c.callback_ns)},
           {"callbacks", OrNull(c.callbacks)},

@@ -30,7 +30,8 @@ inline constexpr size_t kValuesForRatio = 3;  // two values have no middle
 [[nodiscard]] nlohmann::ordered_json RatioOfMedians(std::vector<int64_t> a, std::vector<int64_t> b);
 
 // {before active after ratio callback_ns callbacks arm_wait_ns device_flush_age_ns memory};
-// `ratio` is active to before and after together, without step 0.
+// `ratio` is active to before and after together, without step 0. Of slices of the clock no time is
+// measured, and the ratio's reason says so.
 [[nodiscard]] nlohmann::ordered_json CostOf(const model::Cycle& cycle);
 
 }  // namespace stepagent::analysis

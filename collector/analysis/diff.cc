@@ -7,6 +7,7 @@
 #include <set>
 
 #include "collector/analysis/cost.h"
+#include "collector/analysis/per_step.h"
 #include "fmt/format.h"
 
 namespace stepagent::analysis {
@@ -133,8 +134,28 @@ std::vector<int64_t> StepWalls(const DiffSide& side) {
   return out;
 }
 
+// Of the first cycle whose steps are no program's.
+std::string WhyNoStepTimes(const DiffSide& side) {
+  for (const Json* cycle : side.cycles) {
+    const Json& source = At(At(*cycle, "session"), "step_source");
+    if (!source.is_string()) continue;
+    if (std::string why = WhyStepsDoNotCompare(source.get<std::string>()); !why.empty()) return why;
+  }
+  return {};
+}
+
 Json StepTimes(const DiffSide& a, const DiffSide& b) {
   const std::vector<int64_t> of_a = StepWalls(a), of_b = StepWalls(b);
+  std::string why = WhyNoStepTimes(a);
+  if (why.empty()) why = WhyNoStepTimes(b);
+  if (!why.empty()) {
+    Json none = RatioOfMedians({}, {});
+    none["reason"] = "not measured: " + why;
+    return {{"a", Distribution(of_a)},
+            {"b", Distribution(of_b)},
+            {"ratio", std::move(none)},
+            {"verdict", "not told"}};
+  }
   Json ratio = RatioOfMedians(of_b, of_a);
   std::string verdict = "not told: too few steps";
   if (ratio.at("low").is_number()) {

@@ -16,6 +16,11 @@ std::vector<size_t> WholeSteps(const model::Cycle& cycle) {
   return out;
 }
 
+std::string WhyStepsDoNotCompare(std::string_view step_source) {
+  if (!step_source.starts_with("every:")) return {};
+  return "steps are slices of the clock (" + std::string(step_source) + ")";
+}
+
 nlohmann::ordered_json PerStep::Row(const std::vector<size_t>& whole_steps) const {
   if (whole_steps.empty()) return nullptr;
   uint64_t count = 0;

@@ -7,6 +7,8 @@
 // Failure rule: work outside of steps adds nothing; without whole steps the row is null.
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "collector/model/cycle.h"
@@ -16,6 +18,13 @@ namespace stepagent::analysis {
 
 // Whole steps without the tracer's start, by their index into Cycle::steps.
 [[nodiscard]] std::vector<size_t> WholeSteps(const model::Cycle& cycle);
+
+// "" where a step is the program's own. A slice of the clock (`every:20ms`) is not: how long it
+// lasts is the clock's doing, and what falls into it is chance; no two are to be compared.
+[[nodiscard]] std::string WhyStepsDoNotCompare(std::string_view step_source);
+[[nodiscard]] inline std::string WhyStepsDoNotCompare(const model::Cycle& cycle) {
+  return WhyStepsDoNotCompare(cycle.session.step_source);
+}
 
 class PerStep {
  public:

@@ -111,7 +111,7 @@ Json RangeTable(const model::Cycle& cycle, const DeviceWork& work, const RangeWo
   const bool has_calls = Collected(cycle, model::Activity::kLaunch);
   const auto host = [&](int64_t v) { return has_calls ? Json(v) : Json(nullptr); };
   // Of a part of the kinds of work there is no sum to speak of.
-  const bool has_device = WhyNoBusyTime(cycle).empty();
+  const bool has_device = WhyNotAllKinds(cycle).empty();
   const auto device = [&](int64_t v) { return has_device ? host(v) : Json(nullptr); };
   std::vector<Json> rows;
   for (const auto& [key, e] : all.entries()) {

@@ -281,13 +281,22 @@ Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> su
           {"readings", RankReadings(compared, is_one_host)}};
 }
 
+// Some of a device's work has no record: its own summary says "at least".
+bool IsLowerBound(const Json& summary) {
+  const Json& devices = Member(summary, "devices");
+  return devices.is_array() && std::any_of(devices.begin(), devices.end(), [](const Json& device) {
+           return device.contains("busy_at_least_ns");
+         });
+}
+
 }  // namespace
 
 DeviceFigures DeviceFiguresOf(const Json& summary) {
   DeviceFigures figures{OverDevices(summary, "busy_ns"), OverDevices(summary, "idle_ns"),
                         OverDevices(summary, "collective_ns"),
                         OverDevices(summary, "exposed_collective_ns")};
-  if (figures.busy_ns && IsCutShort(summary)) figures = {.is_partial = true};
+  if (IsLowerBound(summary) || (figures.busy_ns && IsCutShort(summary)))
+    figures = {.is_partial = true};
   return figures;
 }
 

@@ -28,6 +28,7 @@ Json WhereStep(const ReadingContext& c, size_t step) {
 }  // namespace
 
 std::optional<Reading> FirstStepSlower(const ReadingContext& c) {
+  if (!WhyStepsDoNotCompare(c.cycle).empty()) return std::nullopt;
   const std::vector<size_t> whole = WholeSteps(c.cycle);
   if (double(whole.size()) < 1 + At(kOtherSteps) || whole[0] != 0) return std::nullopt;
   std::vector<int64_t> others;
@@ -157,7 +158,8 @@ std::optional<Reading> UnsteadySteps(const ReadingContext& c) {
   const std::vector<size_t> whole = WholeSteps(c.cycle);
   Unsteady u;
   // A lost record looks like a kernel that did not run.
-  if (whole.size() >= 2 && !LostKernels(c.cycle)) u = MostUnsteady(c, whole);
+  const bool compares = whole.size() >= 2 && WhyStepsDoNotCompare(c.cycle).empty();
+  if (compares && !LostKernels(c.cycle)) u = MostUnsteady(c, whole);
   const Loading loading = LoadingInSteps(c);
   const double loading_share = double(loading.time.elapsed_ns) / double(c.window_ns);
   const bool loads = loading.longest != nullptr && loading_share >= At(kModuleLoadShare);
@@ -246,6 +248,7 @@ double TrendScore(std::vector<int64_t> walls) {
 }  // namespace
 
 std::optional<Reading> StepTimesDrift(const ReadingContext& c) {
+  if (!WhyStepsDoNotCompare(c.cycle).empty()) return std::nullopt;
   const Series series = LongestSeries(c.cycle);
   const size_t n = series.walls.size();
   if (double(n) < At(kDriftSteps)) return std::nullopt;

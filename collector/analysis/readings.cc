@@ -160,7 +160,7 @@ std::vector<Reading> RunRules(const ReadingContext& context) {
   const auto run = [&](Rule rule) {
     if (std::optional<Reading> reading = rule(context)) found.push_back(std::move(*reading));
   };
-  // Idle is what no work covers: without all kinds of work there is none to speak of.
+  // Idle is what no work covers: without all work there is none to speak of.
   const bool has_idle = WhyNoBusyTime(context.cycle).empty();
   const auto run_idle = [&](Rule rule) {
     if (has_idle) run(rule);
@@ -172,8 +172,9 @@ std::vector<Reading> RunRules(const ReadingContext& context) {
   run_idle(StepBorders);
   run(PageableCopies);
   run_idle(SameCopyEachStep);
-  for (const Rule rule : {ExposedCollectives, StreamsWithoutOverlap, FirstStepSlower, UnsteadySteps,
-                          StepTimesDrift, AllocationsInSteps, ProfilerCost}) {
+  if (WhyWorkIsMissing(context.cycle).empty()) run(ExposedCollectives);
+  for (const Rule rule : {StreamsWithoutOverlap, FirstStepSlower, UnsteadySteps, StepTimesDrift,
+                          AllocationsInSteps, ProfilerCost}) {
     run(rule);
   }
   if (!Explains(found, {"many_small_launches", "waits_drain_the_queue"}))
@@ -184,6 +185,28 @@ std::vector<Reading> RunRules(const ReadingContext& context) {
   }
   run(PrivateNames);
   return found;
+}
+
+constexpr const char* kRulesThatCompareSteps[] = {"first_step_slower", "steps_not_steady",
+                                                  "step_times_drift"};
+
+template <typename Silent>
+void SilentAboutSteps(const model::Cycle& cycle, const Silent& silent) {
+  const std::string no_comparison = WhyStepsDoNotCompare(cycle);
+  if (!no_comparison.empty()) {
+    for (const char* id : kRulesThatCompareSteps) silent(id, no_comparison);
+    return;
+  }
+  const size_t whole = WholeSteps(cycle).size();
+  if (double(whole) < 1 + At(kOtherSteps)) {
+    silent("first_step_slower",
+           fmt::format("{} whole steps; needs {}", whole, 1 + At(kOtherSteps)));
+  }
+  if (whole < 2) silent("steps_not_steady", fmt::format("{} whole steps; needs 2", whole));
+  if (double(std::max<size_t>(whole, cycle.all_steps.each.size())) < At(kDriftSteps)) {
+    silent("step_times_drift",
+           fmt::format("{} steps; needs {}", cycle.all_steps.each.size(), At(kDriftSteps)));
+  }
 }
 
 }  // namespace
@@ -312,6 +335,8 @@ Json ReadingsWithoutInput(const model::Cycle& cycle, const DeviceWork& work, con
   const std::string no_idle = cycle.HostOnly() ? "" : WhyNoBusyTime(cycle);
   if (!no_idle.empty()) {
     for (const char* id : kIdleRules) silent(id, no_idle);
+    // What else ran at the time of a collective is not known either.
+    if (!WhyWorkIsMissing(cycle).empty()) silent("exposed_collectives", no_idle);
     needs("pageable_copies", kMemcpy);
   } else {
     needs("waits_drain_the_queue", kSync);
@@ -325,16 +350,7 @@ Json ReadingsWithoutInput(const model::Cycle& cycle, const DeviceWork& work, con
       std::any_of(cycle.calls.begin(), cycle.calls.end(),
                   [](const model::Call& call) { return call.cls == CallClass::kAlloc; });
   if (!has_allocations) needs("allocation_calls_in_steps", kMemory);
-  const size_t whole = WholeSteps(cycle).size();
-  if (double(whole) < 1 + At(kOtherSteps)) {
-    silent("first_step_slower",
-           fmt::format("{} whole steps; needs {}", whole, 1 + At(kOtherSteps)));
-  }
-  if (whole < 2) silent("steps_not_steady", fmt::format("{} whole steps; needs 2", whole));
-  if (double(std::max<size_t>(whole, cycle.all_steps.each.size())) < At(kDriftSteps)) {
-    silent("step_times_drift",
-           fmt::format("{} steps; needs {}", cycle.all_steps.each.size(), At(kDriftSteps)));
-  }
+  SilentAboutSteps(cycle, silent);
   if (!cost.at("ratio").at("value").is_number() && !cost.at("callback_ns").is_number()) {
     silent("profiler_cost", "not measured");
   }

@@ -1,6 +1,7 @@
 #include "collector/analysis/summary.h"
 
 #include "collector/analysis/cost.h"
+#include "collector/analysis/per_step.h"
 #include "collector/analysis/readings.h"
 #include "collector/analysis/tables.h"
 #include "collector/writers/json_parts.h"
@@ -72,7 +73,9 @@ Json GraphLaunches(const model::Cycle& cycle) {
 Json Uncollected(const model::Cycle& cycle) {
   std::vector<int64_t> others;
   Json first = nullptr;
+  const bool is_comparable = WhyStepsDoNotCompare(cycle).empty();
   for (const model::StepDuration& step : cycle.all_steps.each) {
+    if (!is_comparable) break;
     if (step.index == 0) first = step.dur_ns;
     if (step.collecting == 0 && step.index != 0)
       others.push_back(static_cast<int64_t>(step.dur_ns));
@@ -85,6 +88,7 @@ Json Uncollected(const model::Cycle& cycle) {
 Json ExamplesPerSecond(const model::Cycle& cycle, const Json& steps) {
   const auto label = cycle.session.labels.find("samples_per_step");
   if (label == cycle.session.labels.end() || !steps.at("median_ns").is_number()) return nullptr;
+  if (!WhyStepsDoNotCompare(cycle).empty()) return nullptr;  // the label is of the program's steps
   const double samples = std::strtod(label->second.c_str(), nullptr);
   const double median = steps.at("median_ns").get<double>();
   if (samples <= 0 || median <= 0) return nullptr;

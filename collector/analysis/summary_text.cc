@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "collector/analysis/per_step.h"
 #include "collector/analysis/summary.h"
 #include "collector/analysis/table_text.h"
 #include "collector/analysis/text_format.h"
@@ -82,6 +83,10 @@ std::string Warnings(const Json& s) {
   return out;
 }
 
+bool HasClockSlices(const Json& s) {
+  return !WhyStepsDoNotCompare(Text(s.at("session"), "step_source")).empty();
+}
+
 std::string StepsLine(const Json& s) {
   const Json& steps = s.at("steps");
   const auto count = steps.at("count").get<uint64_t>(),
@@ -90,8 +95,9 @@ std::string StepsLine(const Json& s) {
   if (count == 0) return Line("window", window) + Line("steps", "none");
   std::string out =
       Line("window", window + ", " + Count(count) + (count == 1 ? " step" : " steps"));
-  std::string text = fmt::format("median {}, {} to {} (n={})", Time(steps.at("median_ns")),
-                                 Time(steps.at("min_ns")), Time(steps.at("max_ns")), counted);
+  std::string text = fmt::format(
+      "{}median {}, {} to {} (n={})", HasClockSlices(s) ? "slices of the clock: " : "",
+      Time(steps.at("median_ns")), Time(steps.at("min_ns")), Time(steps.at("max_ns")), counted);
   if (counted == 0) text = "no whole step to take a median of";
   if (counted < count)
     text += fmt::format("; {} left out (cut, or with the tracer's start)", count - counted);
@@ -124,6 +130,12 @@ std::string GroupText(const Json& group) {
                      Time(group.at("max_ns")));
 }
 
+// A cycle is written when its window is over: later steps are in later cycles' `all_steps`.
+std::string AfterText(const Json& group) {
+  if (group.at("median_ns").is_number()) return GroupText(group);
+  return "not measured (written before later steps ended)";
+}
+
 std::string RatioText(const Json& ratio) {
   std::string text = "ratio of recorded to other steps ";
   if (ratio.at("low").is_number()) {
@@ -137,15 +149,35 @@ std::string RatioText(const Json& ratio) {
   return text + "; other causes of a difference are not excluded";
 }
 
+std::string StepTimesLines(const Json& s, const Json& cost) {
+  if (HasClockSlices(s)) {
+    return Line("cost",
+                "step times with and without collection " + Text(cost.at("ratio"), "reason"));
+  }
+  std::string out =
+      Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
+                       GroupText(cost.at("active")) + ", after " + AfterText(cost.at("after")));
+  if (cost.contains("ratio")) out += Line("", RatioText(cost.at("ratio")));
+  return out;
+}
+
+// What collection took at once, not a little with each call; where it took nothing, no word.
+std::string HeldText(const Json& cost, bool has_steps) {
+  std::string out;
+  const Json held = cost.value("arm_wait_ns", Json()), drain = cost.value("drain_cpu_ns", Json());
+  if (held.is_number() && held != 0) {
+    out = fmt::format("the application was held {} while CUPTI was armed, before the {}; ",
+                      Time(held), has_steps ? "first recorded step" : "window");
+  }
+  if (drain.is_number() && drain != 0)
+    out += fmt::format("{} of CPU in a thread of ours; ", Time(drain));
+  return out;
+}
+
 std::string CostLines(const Json& s) {
   const Json& cost = s.at("cost");
   const bool has_steps = s.at("steps").at("count") != 0;
-  std::string out;
-  if (has_steps) {
-    out = Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
-                           GroupText(cost.at("active")) + ", after " + GroupText(cost.at("after")));
-    if (cost.contains("ratio")) out += Line("", RatioText(cost.at("ratio")));
-  }
+  const std::string out = has_steps ? StepTimesLines(s, cost) : std::string();
   std::string own = "callbacks not measured";
   if (cost.at("callback_ns").is_number() && cost.at("callbacks").is_number()) {
     own = fmt::format("{} in {} callbacks of ours, all threads", Time(cost.at("callback_ns")),
@@ -164,7 +196,7 @@ std::string CostLines(const Json& s) {
                                      Count(cost.at("raw_bytes_steps").get<uint64_t>()))
                        : std::string("bytes a step not measured"));
   }
-  return out + Line(has_steps ? "" : "cost", own);
+  return out + Line(has_steps ? "" : "cost", HeldText(cost, has_steps) + own);
 }
 
 std::string LaunchLine(const Json& s) {
@@ -186,6 +218,14 @@ std::string LaunchLine(const Json& s) {
   return Line("launches", text);
 }
 
+// Some device work has no record: what there is of it is a lower bound, and idle time is not known.
+std::string LowerBoundLines(const Json& s, const Json& d, const std::string& name) {
+  const std::string why = s.value("absent", Json::object()).value("devices.busy_ns", "");
+  return Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()),
+              fmt::format("{}{}busy at least {}; idle time and shares not known: {}", name,
+                          name.empty() ? "" : "; ", Time(d.at("busy_at_least_ns")), Fit(why, 120)));
+}
+
 std::string DeviceLines(const Json& s) {
   if (!s.at("devices").is_array()) return "";
   if (s.at("devices").empty()) return Line("device", "no device work was recorded");
@@ -198,6 +238,10 @@ std::string DeviceLines(const Json& s) {
       return fmt::format("{} {} ({})", name, Time(d.at(key)), Percent(Share(d.at(key), span)));
     };
     const std::string name = Fit(Text(d, "name"), 40);
+    if (d.contains("busy_at_least_ns")) {
+      out += LowerBoundLines(s, d, name);
+      continue;
+    }
     out += Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()),
                 fmt::format("{}{}of its span of {} (first to last work): {}, {}", name,
                             name.empty() ? "" : "; ", Duration(span), part("busy", "busy_ns"),

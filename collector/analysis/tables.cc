@@ -51,47 +51,6 @@ Json SortedByTotal(std::vector<Json> rows, const char* name_key = "name") {
 
 }  // namespace
 
-namespace {
-
-// The process ended before anything of the device's came: that is no device at rest.
-bool NothingArrived(const model::Cycle& cycle) {
-  return cycle.gpu.status == "partial" && cycle.gpu.reason_code == "not_reported" &&
-         cycle.kernels.empty() && cycle.copies.empty() && cycle.sets.empty();
-}
-
-bool IsDeviceWork(Activity activity) {
-  return activity == Activity::kKernel || activity == Activity::kMemcpy ||
-         activity == Activity::kMemset;
-}
-
-}  // namespace
-
-bool Collected(const model::Cycle& cycle, Activity activity) {
-  const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(activity)];
-  if (activity == Activity::kNvtx) return kind.requested;
-  if (IsDeviceWork(activity) && NothingArrived(cycle)) return false;
-  return !cycle.HostOnly() && kind.requested && kind.enabled;
-}
-
-std::string WhyAbsent(const model::Cycle& cycle, Activity activity) {
-  const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(activity)];
-  if (!kind.requested) {
-    return cycle.is_from_trace ? "not in this file" : "not asked for (--activities)";
-  }
-  if (cycle.HostOnly() || (IsDeviceWork(activity) && NothingArrived(cycle))) {
-    return cycle.gpu.reason.empty() ? std::string("host only") : ValidUtf8(cycle.gpu.reason);
-  }
-  return kind.error.empty() ? std::string("not enabled") : ValidUtf8(kind.error);
-}
-
-std::string WhyNoBusyTime(const model::Cycle& cycle) {
-  for (const Activity activity : {Activity::kKernel, Activity::kMemcpy, Activity::kMemset}) {
-    if (Collected(cycle, activity)) continue;
-    return std::string(model::ActivityName(activity)) + ": " + WhyAbsent(cycle, activity);
-  }
-  return {};
-}
-
 Json KernelTable(const model::Cycle& cycle, const DeviceWork& work) {
   struct Entry {
     Total total;
@@ -298,11 +257,12 @@ Json ThreadTable(const model::Cycle& cycle) {
   return SortedByTotal(std::move(rows));
 }
 
-// A figure that needs a kind of work which was not collected is not zero: nobody knows it.
+// A figure that needs work which was not collected, or not all of it, is not zero: nobody knows it.
 Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work) {
-  const bool has_kernels = Collected(cycle, Activity::kKernel);
+  const bool is_missing = !WhyWorkIsMissing(cycle).empty();
+  const bool has_kernels = !is_missing && Collected(cycle, Activity::kKernel);
   const bool has_copies =
-      Collected(cycle, Activity::kMemcpy) && Collected(cycle, Activity::kMemset);
+      !is_missing && Collected(cycle, Activity::kMemcpy) && Collected(cycle, Activity::kMemset);
   const auto known = [](bool is_known, int64_t ns) { return is_known ? Json(ns) : Json(nullptr); };
   const bool has_all = has_kernels && has_copies;
   Json out = Json::array();
@@ -328,6 +288,7 @@ Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work) {
          {"overlap_ns", known(has_all, d.OverlapNs())},
          {"busy_in_window_ns",
           known(has_all, d.busy.CoveredNs(cycle.window_begin_ns, cycle.window_end_ns))}});
+    if (is_missing) out.back()["busy_at_least_ns"] = d.busy.TotalNs();
   }
   return out;
 }
@@ -362,7 +323,7 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
   });
   const bool has_launches = Collected(cycle, Activity::kLaunch);
   const bool has_kernels = Collected(cycle, Activity::kKernel);
-  const bool has_busy = WhyNoBusyTime(cycle).empty();
+  const bool has_busy = WhyNotAllKinds(cycle).empty();
   const auto count = [](const std::optional<uint64_t>& v) { return v ? Json(*v) : Json(nullptr); };
   std::vector<int64_t> counted;
   Json each = Json::array();

@@ -37,7 +37,12 @@ using Json = nlohmann::ordered_json;
 // What the device side of the cycle is worth: collected, or null with a reason.
 [[nodiscard]] bool Collected(const model::Cycle& cycle, model::Activity activity);
 [[nodiscard]] std::string WhyAbsent(const model::Cycle& cycle, model::Activity activity);
-// "" where all kinds of device work were collected: only then is it known when a device was busy.
+// "" where all kinds of device work were collected.
+[[nodiscard]] std::string WhyNotAllKinds(const model::Cycle& cycle);
+// "" where, as far as is known, no record of the device's work is missing. A launch that has none,
+// or a collection that ended on the way, leaves what was recorded a lower bound.
+[[nodiscard]] std::string WhyWorkIsMissing(const model::Cycle& cycle);
+// "" where neither holds: only then is it known when a device was busy.
 [[nodiscard]] std::string WhyNoBusyTime(const model::Cycle& cycle);
 
 }  // namespace stepagent::analysis

@@ -166,6 +166,24 @@ void FillJoins(const Verdict& v, Cycle* cycle) {
   cycle->joins.device_work_without_launch = v.assembly->without_launch();
 }
 
+// Collection failed on the way; what was never on is another matter, and `kinds` tells it.
+bool WasCutShort(const Cycle& cycle) {
+  return cycle.gpu.status == "partial" && cycle.gpu.reason_code != "kinds_missing";
+}
+
+// Device records that launches are owed and that no count of losses explains, or that were not
+// waited for: how many there were, nobody knows.
+void BlankUnknownLosses(Cycle* cycle) {
+  const Balance& kernels = cycle->balance[static_cast<size_t>(Activity::kKernel)];
+  const uint64_t explained = kernels.dropped.value_or(0) + kernels.invalid.value_or(0);
+  const uint64_t owed = cycle->joins.launches_without_device_work.value_or(0);
+  if (!WasCutShort(*cycle) && owed <= explained) return;
+  for (size_t i = 1; i < kActivityCount; ++i) {
+    if (!IsDeviceRecord(static_cast<Activity>(i))) continue;
+    cycle->balance[i].produced.reset(), cycle->balance[i].dropped.reset();
+  }
+}
+
 void FillCost(const v1::CycleReport& report, Cycle* cycle) {
   const auto& c = report.cost();
   const bool is_measured = c.callback_ns_measured();
@@ -201,11 +219,6 @@ uint64_t PartialSteps(const Cycle& cycle) {
   if (cycle.HostOnly()) return 0;
   return static_cast<uint64_t>(std::count_if(cycle.steps.begin(), cycle.steps.end(),
                                              [](const Step& step) { return step.partial; }));
-}
-
-// Collection failed on the way; what was never on is another matter, and `kinds` tells it.
-bool WasCutShort(const Cycle& cycle) {
-  return cycle.gpu.status == "partial" && cycle.gpu.reason_code != "kinds_missing";
 }
 
 // What a cycle that ran to its end lacks, in words; "" when no device record is owed.
@@ -267,6 +280,7 @@ void FillVerdict(const Verdict& v, Cycle* cycle) {
   BlankUnobserved(cycle);
   BlankGraphLevel(v, cycle);
   FillJoins(v, cycle);
+  BlankUnknownLosses(cycle);
   MarkLossySteps(v, cycle);
   FillNotes(v, cycle);
   cycle->complete = IsComplete(v, *cycle);

@@ -64,6 +64,9 @@ class Graphs(CuptiTest):
         self.assertFalse(cycle.manifest['cycle']['complete'])
         self.assertIn('--graph graph', notes(cycle)['early_graphs'])
         self.assertIn('2 launches without', notes(cycle)['launches_without_device_work'])
+        self.assertIsNone(cycle.manifest['balance']['kernel']['dropped'])
+        for device in cycle.summary['devices']:
+            self.assertIsNone(device['busy_ns'])
 
     def test_conditional_bodies(self):
         """A body's kernels belong to the graph's launch; which CUPTI shows them is its own matter."""

@@ -140,11 +140,16 @@ class TrainLoop(AgentTest):
 
     def test_every_source_and_whole_run(self):
         # Counted from the first CUDA or NVTX use: the wait is for cuInit, which takes its time.
-        env = self.environment(schedule='wait=5,warmup=1,active=2,repeat=1', step='every:30ms')
+        env = self.environment(schedule='wait=5,warmup=1,active=2,repeat=1', step='every:30ms',
+                               labels='samples_per_step=64')
         self.run_app([TRAIN, '--steps', '120', '--sleep-us', '4000'], env)
         cycle, = self.traced(1)
         self.assertEqual(len(cycle.steps), 2)
         self.assertEqual(cycle.manifest['gpu']['status'], 'collected')
+        # A slice is as long as the clock makes it.
+        self.assertEqual(cycle.manifest['cost']['ratio']['reason'],
+                         'not measured: steps are slices of the clock (every:30ms)')
+        self.assertIsNone(cycle.summary['examples_per_second'])
 
     def test_application_is_unchanged(self):
         plain = self.run_app([TRAIN, '--print-counts'],

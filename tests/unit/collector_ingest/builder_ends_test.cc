@@ -30,6 +30,23 @@ TEST(CycleBuilder, KilledInMidStepKeepsWhatCame) {
   EXPECT_TRUE(builder.TakeRemaining().empty());
 }
 
+// What the device still had to hand over, nobody knows: not even of launches that have their work.
+TEST(CycleBuilder, OfAKilledProcessTheDevicesLossesAreNotKnown) {
+  BatchFactory agent;
+  agent.Event(0, Event::ACTIVE_BEGIN, 100 * kMs);
+  agent.Step(4, 100 * kMs, 0);
+  agent.Launch(60, 100 * kMs + 100);
+  agent.Kernel({.begin = 100 * kMs + 1000, .correlation = 60});
+  CycleBuilder builder(agent.Hello());
+  builder.Add(agent.Take(101 * kMs));
+  const auto cycles = builder.TakeRemaining();
+  ASSERT_EQ(cycles.size(), 1U);
+  EXPECT_EQ(cycles[0].gpu.status, "partial");
+  EXPECT_EQ(Of(cycles[0], Activity::kKernel).written, 1U);
+  EXPECT_FALSE(Of(cycles[0], Activity::kKernel).dropped.has_value());
+  EXPECT_FALSE(Of(cycles[0], Activity::kKernel).produced.has_value());
+}
+
 // Bytes of raw.steps from the batch a cycle begins in to the one it ends in.
 TEST(CycleBuilder, WhatACycleTakesInTheStreamIsMeasured) {
   BatchFactory agent;

@@ -230,6 +230,13 @@ TEST(CycleBuilder, LaunchWithoutWorkMakesItsStepIncomplete) {
   EXPECT_FALSE(cycles[0].steps[0].complete);
   EXPECT_FALSE(cycles[0].complete);
   EXPECT_EQ(cycles[0].reason, "1 launch without a device record");
+  // No count of losses explains it: how many records there were is not known.
+  for (const Activity kind : {Activity::kKernel, Activity::kMemcpy, Activity::kMemset}) {
+    EXPECT_TRUE(Of(cycles[0], kind).written.has_value());
+    EXPECT_FALSE(Of(cycles[0], kind).dropped.has_value());
+    EXPECT_FALSE(Of(cycles[0], kind).produced.has_value());
+  }
+  EXPECT_EQ(Of(cycles[0], Activity::kLaunch).dropped, 0U);
 }
 
 // A cycle that ran to its end is never called incomplete without a word of what it lacks.

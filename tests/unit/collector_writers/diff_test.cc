@@ -46,6 +46,18 @@ std::vector<std::string> NamesBelow(const std::string& text, const std::string& 
   return names;
 }
 
+TEST(Diff, SlicesOfTheClockHaveNoStepTimeToCompare) {
+  model::Cycle slices = CycleOf({"k"}, 1);
+  const Json steps = Summarize(slices);
+  slices.session.step_source = "every:20ms";
+  const Json clock = Summarize(slices);
+  EXPECT_EQ(Diff({"a", {&steps}}, {"b", {&steps}}).at("steps").at("verdict"), "inside the noise");
+  const Json diff = Diff({"a", {&steps}}, {"b", {&clock}});
+  EXPECT_EQ(diff.at("steps").at("verdict"), "not told");
+  EXPECT_EQ(diff.at("steps").at("ratio").at("reason"),
+            "not measured: steps are slices of the clock (every:20ms)");
+}
+
 TEST(DiffText, RowsOfLongNamesAreToldApart) {
   const std::string a(60, 'a'), z(60, 'z');
   const std::vector<std::string> names = {a + "float" + z, a + "half" + z, a + "bfloat" + z};

@@ -111,6 +111,10 @@ TEST(Ranks, APartOfADevicesTimeIsNoFigure) {
             std::string::npos)
       << RankRowsText(compared);
   EXPECT_NE(RanksText(compared, 8).find("partial: some device records"), std::string::npos);
+  // By the rank's own summary, whatever the reason is.
+  summaries[1]["devices"][0]["busy_at_least_ns"] = 3;
+  EXPECT_EQ(compare("collected", "").at("ranks").at(1).at("device_partial"), true);
+  summaries[1]["devices"][0].erase("busy_at_least_ns");
   // A kind that was never on leaves the others whole; and nothing at all is a dash.
   EXPECT_EQ(compare("partial", "kinds_missing").at("ranks").at(1).at("busy_ns"), 3);
   summaries[1]["devices"] = nullptr;
