@@ -162,10 +162,16 @@ def keep_damaged(raw):
     hello, rest = raw[:first], raw[first:]
     wrong = bytearray(rest)
     wrong[FRAME_BYTES + 3] ^= 1
+
+    def flipped(at):  # a byte of the first frame
+        return hello[:at] + bytes([hello[at] ^ 0x10]) + hello[at + 1:]
     for name, content in (('damaged', hello + bytes(wrong)),
                           ('oversized', hello + rest[:8] + b'\xff' * 4 + rest[12:]),
                           ('no_frame', hello + b'GET / HTTP/1.1' + rest),
                           ('no_hello', rest), ('torn', raw[:-7]), ('twice', hello + hello + rest + rest),
+                          ('hello_magic', flipped(0) + rest), ('hello_kind', flipped(4) + rest),
+                          ('hello_length', flipped(8) + rest), ('hello_text', flipped(FRAME_BYTES + 9) + rest),
+                          ('later_hello', flipped(FRAME_BYTES + 9) + hello + rest),
                           ('hello_is_no_message', frame(1, b'\xff' * 9) + rest),
                           ('goodbye_is_no_message', raw + frame(4, b'\xff' * 9)),
                           ('batch_is_no_message', raw + frame(3, b'\xff' * 9)), ('nothing', b'')):
