@@ -1,14 +1,15 @@
 /* The idle promise's program: NVTX pairs, kernel launches and allocations, and what they cost.
  *
- *   idle_loop NVTX LAUNCHES ALLOCATIONS [STEPS [REFUSED]]
+ *   idle_loop [--recorded] NVTX LAUNCHES ALLOCATIONS [STEPS [REFUSED]]
  *
  * With STEPS it first runs that many ranges `train_step` with a launch each, prints "ready" and
  * waits for a line on standard input, so that whoever runs it can see the cycle written first. Then
  * it makes the calls and prints one JSON object: CPU time per call, what other threads of the
  * process did meanwhile (how often they woke), how much its memory grew, and how many callbacks and
  * calls of CUPTI the simulated library counted. REFUSED launches have a grid of nothing: a call that
- * the driver answers at once, so that what its callbacks cost is not lost in the device's noise. One
- * thread; needs the simulated device. */
+ * the driver answers at once, so that what its callbacks cost is not lost in the device's noise.
+ * --recorded: the calls are being recorded, so the other threads are never at rest and are not waited
+ * for. One thread; needs the simulated device. */
 #include <dirent.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
@@ -94,6 +95,9 @@ static void RunSteps(const Driver* driver, CUfunction kernel, long steps) {
 }
 
 int main(int argc, char** argv) {
+  const int is_recorded = argc > 1 && strcmp(argv[1], "--recorded") == 0;
+  argc -= is_recorded;
+  argv += is_recorded;
   const long pairs = argc > 1 ? atol(argv[1]) : 1000000;
   const long launches = argc > 2 ? atol(argv[2]) : 100000;
   const long allocations = argc > 3 ? atol(argv[3]) : 100000;
@@ -122,7 +126,7 @@ int main(int argc, char** argv) {
   if (steps > 0) RunSteps(&driver, kernel, steps);
   Launch(&driver, kernel);
 
-  const Others before = AwaitQuiet();
+  const Others before = is_recorded ? LookAtOthers() : AwaitQuiet();
   const unsigned long long callbacks = Counter("cupti.callbacks"), calls = Counter("cupti.calls");
   const long resident = ResidentKib();
   const double t0 = CpuNs();

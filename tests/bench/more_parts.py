@@ -74,7 +74,7 @@ def agents(results, folder):
     """One collector, ever more processes that record at once: records lost."""
     for count in (1, 8, 64):
         out = os.path.join(folder, 'agents-%d' % count)
-        script = 'for i in $(seq %d); do "$0" 20000 500 0 >/dev/null & done; wait' % count
+        script = 'for i in $(seq %d); do "$0" --recorded 20000 500 0 >/dev/null & done; wait' % count
         status, _, _ = run_traced(['/bin/sh', '-c', script, IDLE_LOOP], out)
         cycles = harness.cycles(out)
         lost = sum((row['dropped'] or 0) for c in cycles for row in c.manifest['balance'].values())
@@ -101,7 +101,8 @@ def pressure(results):
         for number in range(1 if results.quick else 5):
             out = os.path.join(folder, str(number))
             options = ['--ring-memory', '0'] if knows_ring_memory() else []
-            status, line, _ = run_traced([IDLE_LOOP, str(pairs), '0', '0'], out, *options)
+            status, line, _ = run_traced([IDLE_LOOP, '--recorded', str(pairs), '0', '0'], out,
+                                         *options)
             cycle, = harness.cycles(out)
             harness.check_balance(cycle)
             balance = cycle.manifest['balance']['nvtx']
@@ -159,7 +160,7 @@ def estimate(results):
     launches are such as the driver refuses: on the simulated device one that runs costs 100 times
     what is looked for, and varies by more than it."""
     launches = 20_000 if results.quick else 1_000_000
-    command = [IDLE_LOOP, '0', '0', '0', '0', str(launches)]
+    command = [IDLE_LOOP, '--recorded', '0', '0', '0', '0', str(launches)]
     folder = tempfile.mkdtemp(prefix='stepagent-estimate-')
     agent, outside = [], []
     try:
