@@ -142,11 +142,10 @@ void CycleAssembly::PlaceCall(Call* call, CallOrder* order) {
     newest_correlation_ = call->correlation;
   }
   index_.Add(call->correlation, call->begin_ns, order->count++);
-  const bool is_after = call->begin_ns != order->begin_ns ? call->begin_ns > order->begin_ns
-                                                          : call->end_ns <= order->end_ns;
-  order->is_sorted &= order->count == 1 || is_after;
+  // Not by length too: calls of a thread do not hold each other, and two that begin in one nanosecond
+  // are no reason to sort millions.
+  order->is_sorted &= order->count == 1 || call->begin_ns >= order->begin_ns;
   order->begin_ns = call->begin_ns;
-  order->end_ns = call->end_ns;
 }
 
 // A flow id equals the correlation where only one call of the cycle has it; the others get numbers

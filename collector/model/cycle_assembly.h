@@ -61,7 +61,7 @@ class CycleAssembly {
   void PlaceCalls();
   struct CallOrder {  // what is known of the calls placed so far
     int32_t count = 0;
-    TimeNs begin_ns = 0, end_ns = 0;  // of the last
+    TimeNs begin_ns = 0;  // of the last
     bool is_sorted = true, has_unnumbered = false;
   };
   void PlaceCall(Call* call, CallOrder* order);

@@ -29,6 +29,30 @@ TEST(CycleBuilder, ImpossibleStampsAreCountedNotPlaced) {
   ExpectBalanced(c);
 }
 
+// A clock may tick coarser than calls come: the order in which they came is kept, the links with
+// them.
+TEST(CycleBuilder, CallsThatBeginInOneNanosecondStayInOrder) {
+  BatchFactory agent;
+  agent.Event(0, Event::ACTIVE_BEGIN, 100 * kMs);
+  agent.Step(0, 100 * kMs, 101 * kMs);
+  for (uint32_t i = 0; i < 3; ++i) {
+    agent.Call({.begin = 100 * kMs + 100, .duration = 50 + i, .correlation = 50 + i});
+    agent.Kernel({.begin = 100 * kMs + 900 + 100 * i, .duration = 50, .correlation = 50 + i});
+  }
+  agent.Event(0, Event::ACTIVE_END, 101 * kMs, "schedule");
+  agent.Event(0, Event::CLOSED, 102 * kMs);
+  agent.Report(0);
+  const auto cycles = Build(agent, {agent.Take(200 * kMs)});
+  ASSERT_EQ(cycles.size(), 1U);
+  ASSERT_EQ(cycles[0].calls.size(), 3U);
+  ASSERT_EQ(cycles[0].kernels.size(), 3U);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(cycles[0].calls[i].correlation, 50 + i);
+    EXPECT_EQ(cycles[0].kernels[i].call, static_cast<int32_t>(i));
+  }
+  ExpectBalanced(cycles[0]);
+}
+
 // No time at all: nobody can say how many kernels ran when, and that is not "0 kernels".
 TEST(CycleBuilder, AStepWhoseKernelsHaveNoTimesHasNoCountOfThem) {
   BatchFactory agent;
