@@ -249,5 +249,28 @@ TEST_F(ApiCallHandlerTest, CostIsSampled) {
   EXPECT_GT(ApiCallHandler::totals().ticks, 0U);
 }
 
+// A call of the application's may be interrupted for as long as others want to run: what that took
+// is no callback's. Here every exit, and so each that is sampled, takes longer than one can.
+TEST_F(ApiCallHandlerTest, WhatTheSchedulerTookIsNobodysCost) {
+  ApiCallHandler::ForgetAll();
+  ApiCallHandler::SetStackSource([]() noexcept {
+    const int64_t begin = core::HostClock::NowNs();
+    while (core::HostClock::NowNs() - begin < 200'000) {
+    }
+    return 0U;
+  });
+  constexpr uint32_t kCalls = 252;  // 504 callbacks: four enters and four exits are sampled
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    Enter(kDomainDriver, kLaunchDriver, 200000 + i);
+    Exit(kDomainDriver, kLaunchDriver, 200000 + i);
+  }
+  ApiCallHandler::SetStackSource(nullptr);
+  const auto [callbacks, ticks, no_cell] = ApiCallHandler::totals();
+  EXPECT_EQ(callbacks, 2 * kCalls);
+  EXPECT_GT(ticks, 0U);
+  EXPECT_LT(ticks,
+            core::HostClock::ToTicks(int64_t{kCalls} * 100'000) - core::HostClock::ToTicks(0));
+}
+
 }  // namespace
 }  // namespace stepagent::cupti
