@@ -52,10 +52,9 @@ std::string WhyWorkIsMissing(const model::Cycle& cycle) {
   if (cycle.is_from_trace || cycle.HostOnly()) return {};
   const uint64_t owed = cycle.joins.launches_without_device_work.value_or(0);
   if (owed > 0)
-    return std::to_string(owed) + (owed == 1 ? " launch" : " launches") +
+    return std::to_string(owed) + " kernel or graph " + (owed == 1 ? "launch" : "launches") +
            " without a device record";
-  const bool was_cut = cycle.gpu.status == "partial" && cycle.gpu.reason_code != "kinds_missing";
-  if (!was_cut) return {};
+  if (!cycle.gpu.WasCutShort()) return {};
   return cycle.gpu.reason.empty() ? "collection ended on the way" : ValidUtf8(cycle.gpu.reason);
 }
 

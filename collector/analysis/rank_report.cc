@@ -6,6 +6,7 @@
 #include <set>
 
 #include "collector/analysis/rank_readings.h"
+#include "collector/model/cycle.h"
 
 namespace stepagent::analysis {
 namespace {
@@ -48,7 +49,7 @@ Value OverDevices(const Json& summary, const char* key) {
 // Collection ended on the way; what was never on is another matter: then figures are null already.
 bool IsCutShort(const Json& summary) {
   const Json& gpu = Member(summary, "gpu");
-  return Text(gpu, "status") == "partial" && Text(gpu, "reason_code") != "kinds_missing";
+  return model::Gpu::WasCutShort(Text(gpu, "status"), Text(gpu, "reason_code"));
 }
 
 RankSteps StepsOf(const Json& summary) {

@@ -166,18 +166,13 @@ void FillJoins(const Verdict& v, Cycle* cycle) {
   cycle->joins.device_work_without_launch = v.assembly->without_launch();
 }
 
-// Collection failed on the way; what was never on is another matter, and `kinds` tells it.
-bool WasCutShort(const Cycle& cycle) {
-  return cycle.gpu.status == "partial" && cycle.gpu.reason_code != "kinds_missing";
-}
-
 // Device records that launches are owed and that no count of losses explains, or that were not
 // waited for: how many there were, nobody knows.
 void BlankUnknownLosses(Cycle* cycle) {
   const Balance& kernels = cycle->balance[static_cast<size_t>(Activity::kKernel)];
   const uint64_t explained = kernels.dropped.value_or(0) + kernels.invalid.value_or(0);
   const uint64_t owed = cycle->joins.launches_without_device_work.value_or(0);
-  if (!WasCutShort(*cycle) && owed <= explained) return;
+  if (!cycle->gpu.WasCutShort() && owed <= explained) return;
   for (size_t i = 1; i < kActivityCount; ++i) {
     if (!IsDeviceRecord(static_cast<Activity>(i))) continue;
     cycle->balance[i].produced.reset(), cycle->balance[i].dropped.reset();
@@ -223,7 +218,7 @@ uint64_t PartialSteps(const Cycle& cycle) {
 
 // What a cycle that ran to its end lacks, in words; "" when no device record is owed.
 std::string WhatIsOwed(const Verdict& v, const Cycle& cycle) {
-  if (WasCutShort(cycle)) return cycle.gpu.reason;
+  if (cycle.gpu.WasCutShort()) return cycle.gpu.reason;
   if (const uint64_t partial = PartialSteps(cycle); partial > 0) {
     return Plural(partial, "active step") +
            " ran before CUPTI was ready (more warmup steps, or a longer --arm-wait)";
@@ -264,7 +259,7 @@ bool IsComplete(const Verdict& v, const Cycle& cycle) {
   if (!reached_plan && (was_planned || !ended_by_user)) return false;
   if (p.report && p.report->launches_awaited_in_vain() > 0) return false;
   if (cycle.joins.launches_without_device_work.value_or(0) > 0) return false;
-  if (PartialSteps(cycle) > 0 || WasCutShort(cycle) || IsTouchedByLoss(v, cycle)) return false;
+  if (PartialSteps(cycle) > 0 || cycle.gpu.WasCutShort() || IsTouchedByLoss(v, cycle)) return false;
   return std::all_of(cycle.steps.begin(), cycle.steps.end(),
                      [](const Step& s) { return s.complete; });
 }

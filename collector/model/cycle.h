@@ -190,6 +190,11 @@ struct Gpu {
   uint32_t driver_version = 0, cupti_version = 0;
   std::string cupti_path, cupti_choice, graph_level, holder;
   bool newer_cupti = false;
+  // Collection failed on the way; what was never on is another matter, and `kinds` tells it.
+  [[nodiscard]] static bool WasCutShort(std::string_view status, std::string_view reason_code) {
+    return status == "partial" && reason_code != "kinds_missing";
+  }
+  [[nodiscard]] bool WasCutShort() const { return WasCutShort(status, reason_code); }
 };
 struct DeviceInfo {
   int32_t ordinal = 0;

@@ -112,7 +112,7 @@ TEST(NotJudged, WithoutAllDeviceRecordsNothingIsSaidToBeIdle) {
   killed.gpu.status = "partial", killed.gpu.reason_code = "not_reported";
   killed.gpu.reason = "the session ended before the rest came";
   const int64_t busy = Summarize(whole).at("devices")[0].at("busy_ns").get<int64_t>();
-  for (const auto& [cycle, why] : {std::pair(owed, "514 launches without a device record"),
+  for (const auto& [cycle, why] : {std::pair(owed, "514 kernel or graph launches without a device record"),
                                    std::pair(killed, "the session ended before the rest came")}) {
     const Json summary = Summarize(cycle);
     EXPECT_TRUE(summary.at("readings").empty()) << summary.at("readings");
