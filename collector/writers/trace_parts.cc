@@ -215,6 +215,18 @@ Sizes SizesOf(const std::vector<TracePart>& parts) {
   return sizes;
 }
 
+// A step is never cut: one that is larger than the limit makes a part that is.
+std::string LimitText(const std::vector<TracePart>& parts, uint64_t limit) {
+  const auto above = std::count_if(parts.begin(), parts.end(), [limit](const TracePart& part) {
+    return limit != 0 && part.estimated_bytes > limit;
+  });
+  std::string text = "of about " + Megabytes(limit) + " at most (--max-trace-bytes)";
+  if (above == 0) return text;
+  const uint64_t largest = SizesOf(parts).largest.estimated_bytes;
+  return text + " but for " + std::to_string(above) + " with a single step that is larger, up to " +
+         "about " + Megabytes(largest);
+}
+
 void ChromeNotes(const model::Cycle& cycle, std::vector<model::Note>* notes) {
   const uint64_t limit = TraceLimit(cycle.session);
   const std::vector<TracePart> parts = PlanParts(cycle, limit);
@@ -223,8 +235,8 @@ void ChromeNotes(const model::Cycle& cycle, std::vector<model::Note>* notes) {
     notes->push_back(
         {"trace_split", "the Chrome trace, about " + Megabytes(sizes.total.estimated_bytes) +
                             " of JSON, is in " + std::to_string(parts.size()) +
-                            " parts of at most " + Megabytes(limit) +
-                            " (--max-trace-bytes), cut where steps " + Borders(cycle, parts) +
+                            " parts of whole steps, " + LimitText(parts, limit) +
+                            ", cut where steps " + Borders(cycle, parts) +
                             " begin; a range across a cut is in both, marked as cut"});
   }
   const uint64_t largest = sizes.largest.estimated_bytes;
@@ -246,9 +258,11 @@ void PerfettoNotes(const model::Cycle& cycle, std::vector<model::Note>* notes) {
                       "trace.pftrace, " + std::to_string(sizes.total.device_rows) +
                           " device rows in about " + Megabytes(sizes.total.estimated_bytes) +
                           ", is in " + std::to_string(parts.size()) +
-                          " files (trace.part1.pftrace and so on) of at most " + Megabytes(limit) +
-                          " (--max-trace-bytes) and " + std::to_string(kManyDeviceRows) +
-                          " device rows, cut where steps " + Borders(cycle, parts) +
+                          " files (trace.part1.pftrace and so on) of whole steps, " +
+                          LimitText(parts, limit) + ", and of at most " +
+                          std::to_string(kManyDeviceRows) +
+                          " device rows unless one step has more, cut where steps " +
+                          Borders(cycle, parts) +
                           " begin; a range across a cut is in both, marked as cut"});
   }
   if (sizes.largest.device_rows > kManyDeviceRows) {

@@ -233,10 +233,15 @@ TEST(TraceParts, NotesSayItBeforeAViewerChokes) {
   std::vector<model::Note> notes = SizeNotes(cycle);
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_EQ(notes[0].code, "trace_split");
+  EXPECT_THAT(notes[0].text, ::testing::HasSubstr("kB at most (--max-trace-bytes), cut where"));
   cycle.session.settings["max-trace-bytes"] = "100";  // less than one step
   notes = SizeNotes(cycle);
   ASSERT_EQ(notes.size(), 2U);
   EXPECT_EQ(notes[1].code, "trace_too_large");
+  // No part is said to be within a limit that it is not within.
+  EXPECT_THAT(notes[0].text,
+              ::testing::HasSubstr("at most (--max-trace-bytes) but for 20 with a single step that "
+                                   "is larger, up to about "));
   cycle.session.formats = {"perfetto"};
   notes = SizeNotes(cycle);
   ASSERT_EQ(notes.size(), 1U);
