@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/analysis/known_window.h"
 #include "collector/analysis/per_step.h"
 #include "collector/analysis/readings.h"
 
@@ -114,10 +115,6 @@ using Rule = std::optional<Reading> (*)(const ReadingContext&);
 // "GPU 0"; of several "any GPU" and "all GPUs": idle is what no device has work in.
 [[nodiscard]] std::string DeviceWord(const ReadingContext& c);
 [[nodiscard]] std::string AllDevices(const ReadingContext& c);
-// A step that holds the tracer's own start: its times are ours, not the application's.
-[[nodiscard]] inline bool HoldsTracerStart(const model::Step& step) {
-  return step.contains_tracer_start || step.partial;
-}
 [[nodiscard]] bool IsLeftOut(const ReadingContext& c, int32_t step);
 // Of the steps that are not left out; at least 1.
 [[nodiscard]] size_t StepCount(const ReadingContext& c);
