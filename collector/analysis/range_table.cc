@@ -1,4 +1,5 @@
-// The table of ranges: host time, what of it went into launching and waiting, device time below it.
+// The table of ranges: host time, what of it went into launching and waiting; of the work launched
+// inside, the time in which it ran and the time from its begin to its end.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +11,7 @@ namespace {
 
 struct Entry {
   uint64_t count = 0, cut = 0;
-  int64_t total_ns = 0, self_ns = 0, launch_ns = 0, wait_ns = 0;
+  int64_t total_ns = 0, self_ns = 0, launch_ns = 0, wait_ns = 0, projected_ns = 0;
   uint64_t calls = 0;
   uint64_t level = UINT64_MAX;  // ranges of its thread around it, the fewest of any
   RunningUnion device;
@@ -87,11 +88,20 @@ class RangeEntries {
 
   // A union per name: instances whose work overlaps, and recursion, count once.
   void AddDeviceTime(const DeviceWork& work, const RangeWork& ranges) {
+    std::vector<Interval> extents(cycle_.ranges.size());  // of what each launched; empty: nothing
     work.ForEach([&](const WorkItem& item) {
       for (const uint32_t r : ranges.RangesOf(item.call)) {
         of_range_[r]->device.Add(item.begin_ns, item.end_ns);
+        Interval& extent = extents[r];
+        if (extent.end_ns == extent.begin_ns) extent = {item.begin_ns, item.end_ns};
+        extent.end_ns = std::max(extent.end_ns, item.end_ns);  // begins come in order
       }
     });
+    std::map<Entry*, std::vector<Interval>> of_entry;
+    for (size_t i = 0; i < extents.size(); ++i) of_entry[of_range_[i]].push_back(extents[i]);
+    for (auto& [entry, members] : of_entry) {
+      entry->projected_ns = MakeUnion(std::move(members)).TotalNs();
+    }
   }
 
   [[nodiscard]] const std::map<Key, Entry>& entries() const { return entries_; }
@@ -124,6 +134,7 @@ Json RangeTable(const model::Cycle& cycle, const DeviceWork& work, const RangeWo
                     {"wait_ns", host(e.wait_ns)},
                     {"other_ns", host(e.total_ns - e.launch_ns - e.wait_ns)},
                     {"device_ns", device(e.device.total_ns())},
+                    {"projected_ns", device(e.projected_ns)},
                     {"calls", host(static_cast<int64_t>(e.calls))},
                     {"cut", e.cut},
                     {"level", e.level}});

@@ -203,7 +203,7 @@ std::optional<Reading> SmallLaunches(const ReadingContext& c) {
                   is_one ? "its span" : "their spans, added");
   r.evidence = {
       {"text",
-       fmt::format("{} kernels in {}; {} launch calls of {} on average; device idle {} of {}",
+       fmt::format("{} kernels in {}; {} kernel launches of {} on average; device idle {} of {}",
                    Count(lengths.size()),
                    HasSteps(c) ? fmt::format("{} steps", steps) : "the window", Count(launches),
                    Duration(launches == 0 ? 0 : launch_ns / static_cast<int64_t>(launches)),
@@ -355,8 +355,8 @@ std::optional<Reading> LaunchBoundStretches(const ReadingContext& c) {
       "In {} stretches {} had finished each piece of work before the next was launched; {} of the "
       "window is idle there.",
       Count(stretches.size()), device, Percent(share));
-  r.evidence = {{"text", fmt::format("{} launches in a row or more each; {} idle in all, the "
-                                     "longest stretch {} launches and {} idle {}",
+  r.evidence = {{"text", fmt::format("{} launch calls in a row or more each; {} idle in all, the "
+                                     "longest stretch {} launch calls and {} idle {}",
                                      At(kStretchLaunches), Duration(idle), Count(longest.launches),
                                      Duration(longest.idle_ns), InStep(c, longest.step))},
                 {"stretches", stretches.size()},

@@ -1,6 +1,7 @@
 #include "collector/analysis/summary.h"
 
 #include "collector/analysis/cost.h"
+#include "collector/analysis/idle_table.h"
 #include "collector/analysis/per_step.h"
 #include "collector/analysis/readings.h"
 #include "collector/analysis/tables.h"
@@ -51,6 +52,13 @@ class Absences {
   // A figure of a table's rows, where there are any; `why` is empty where it is known.
   void Figure(const char* name, const Json& table, const std::string& why) {
     if (!why.empty() && table.is_array() && !table.empty()) reasons_[name] = why;
+  }
+  // A table that needs more than that something was collected.
+  template <typename Make>
+  Json TableUnless(const char* name, const std::string& why, Make make) {
+    if (why.empty()) return make();
+    reasons_[name] = why;
+    return nullptr;
   }
   Json Take() { return std::move(reasons_); }
 
@@ -123,14 +131,27 @@ Json Losses(const model::Cycle& cycle) {
   return out;
 }
 
+void AddIdle(const model::Cycle& cycle, const DeviceWork& work, Absences* absent, Json& out) {
+  using enum Activity;
+  const Json& idle = out["idle"] = absent->TableUnless("idle", WhyNoIdleTable(cycle),
+                                                       [&] { return IdleTable(cycle, work); });
+  if (idle.is_null()) return;
+  for (const Activity activity : {kNvtx, kLaunch, kSync}) {
+    if (Collected(cycle, activity)) continue;
+    absent->Figure(activity == kNvtx ? "idle.range" : "idle.call", idle.at("rows"),
+                   std::string(model::ActivityName(activity)) + ": " + WhyAbsent(cycle, activity));
+  }
+}
+
 void AddTables(const model::Cycle& cycle, const DeviceWork& work, Json& out) {
   using enum Activity;
   const RangeWork ranges(cycle);
   Absences absent(cycle);
   out["devices"] = absent.Table("devices", {kKernel, kMemcpy, kMemset},
-                                [&] { return DeviceTable(cycle, work); });
+                                [&] { return DeviceTable(cycle, work, ranges); });
   absent.Figure("devices.busy_ns", out.at("devices"), WhyNoBusyTime(cycle));
   out["collective_rule"] = kCollectiveRule;
+  AddIdle(cycle, work, &absent, out);
   out["kernels"] = absent.Table("kernels", {kKernel}, [&] { return KernelTable(cycle, work); });
   out["graph_launches"] =
       absent.Table("graph_launches", {kKernel}, [&] { return GraphLaunches(cycle); });

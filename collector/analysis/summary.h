@@ -31,9 +31,14 @@ inline constexpr size_t kTextColumns = 100;
 [[nodiscard]] const std::vector<std::string>& KnownSortKeys();
 // "" when the table has that column, else one line that names those it has.
 [[nodiscard]] std::string WhyNotSorted(std::string_view by, const std::string& sort);
-// The rows of one table, sorted and cut as `options` say; null where it was not collected.
-[[nodiscard]] nlohmann::ordered_json TableRows(const nlohmann::ordered_json& summary,
-                                               std::string_view by, const RenderOptions& options);
+// {table rows rows_left_out totals}: the rows of one table, sorted and cut as `options` say, and
+// the sums over all of them; null where it was not collected.
+[[nodiscard]] nlohmann::ordered_json TableDocument(const nlohmann::ordered_json& summary,
+                                                   std::string_view by,
+                                                   const RenderOptions& options);
+// The summary with the first `top` rows of each table, and `left_out`: by the table's key how many
+// more there are, and the totals of all.
+[[nodiscard]] nlohmann::ordered_json WithFewerRows(nlohmann::ordered_json summary, size_t top);
 [[nodiscard]] std::string RenderSummaryText(const nlohmann::ordered_json& summary,
                                             const RenderOptions& options);
 [[nodiscard]] std::string RenderSummaryText(const model::Cycle& cycle, size_t top = 8);

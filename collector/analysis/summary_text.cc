@@ -199,7 +199,7 @@ std::string CostLines(const Json& s) {
   return out + Line(has_steps ? "" : "cost", HeldText(cost, has_steps) + own);
 }
 
-std::string LaunchLine(const Json& s) {
+std::string LatencyLine(const Json& s) {
   const Json launches = s.value("launches", Json());
   if (!launches.is_object() || launches.at("count").get<uint64_t>() == 0) return "";
   const Json& delay = launches.at("delay");
@@ -208,14 +208,14 @@ std::string LaunchLine(const Json& s) {
     if (deepest == nullptr || queue.at("max") > deepest->at("max")) deepest = &queue;
   }
   std::string text = fmt::format(
-      "{} pieces of device work began {} (median) after their call returned, {} the longest",
+      "{} pieces of device work began {} (median) after their launch call returned, {} the longest",
       Count(launches.at("count").get<uint64_t>()), Time(delay.at("median_ns")),
       Time(delay.at("max_ns")));
   if (deepest != nullptr) {
     text += fmt::format("; at most {} queued on {}", Count(deepest->at("max").get<uint64_t>()),
                         Text(*deepest, "name"));
   }
-  return Line("launches", text);
+  return Line("latency", text);
 }
 
 // Some device work has no record: what there is of it is a lower bound, and idle time is not known.
@@ -224,6 +224,19 @@ std::string LowerBoundLines(const Json& s, const Json& d, const std::string& nam
   return Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()),
               fmt::format("{}{}busy at least {}; idle time and shares not known: {}", name,
                           name.empty() ? "" : "; ", Time(d.at("busy_at_least_ns")), Fit(why, 120)));
+}
+
+// Work that no step and no range holds is in no row of their tables.
+std::string OutsideText(const Json& d) {
+  std::string out;
+  for (const auto& [key, what] : {std::pair{"launched_outside_steps_ns", "step"},
+                                  std::pair{"launched_outside_ranges_ns", "range"}}) {
+    const Json ns = d.value(key, Json());
+    if (!ns.is_number() || ns == 0) continue;
+    out += fmt::format("{} outside every {} {}", out.empty() ? "; of work launched" : ",", what,
+                       Time(ns));
+  }
+  return out;
 }
 
 std::string DeviceLines(const Json& s) {
@@ -257,9 +270,10 @@ std::string DeviceLines(const Json& s) {
       out += Line("", "busy time needs kernels, copies and sets; " + Fit(why, 120));
       continue;
     }
-    out += Line("", fmt::format("compute and copies at once {}; busy for {} of the window",
+    out += Line("", fmt::format("compute and copies at once {}; busy for {} of the window{}",
                                 Time(d.at("overlap_ns")),
-                                Percent(Share(d.at("busy_in_window_ns"), window))));
+                                Percent(Share(d.at("busy_in_window_ns"), window)),
+                                OutsideText(d)));
   }
   return out;
 }
@@ -331,10 +345,10 @@ std::string RenderSummaryText(const Json& summary, const RenderOptions& options)
     return Printable(out + "\n" + TableText(summary, options.by, options), true);
   }
   out += LabelLine(summary) + StepsLine(summary) + ApartLine(summary) + CostLines(summary) +
-         DeviceLines(summary) + LaunchLine(summary) + LossLines(summary);
+         DeviceLines(summary) + LatencyLine(summary) + LossLines(summary);
   for (const std::string& file : options.files) out += "file       " + file + "\n";
   out += "\n" + ReadingLines(summary);
-  for (const std::string_view table : {"step", "kernel", "range", "call", "copy", "wait"}) {
+  for (const std::string_view table : {"step", "idle", "kernel", "range", "call", "copy", "wait"}) {
     out += "\n" + TableText(summary, table, options);
   }
   return Printable(out, true);

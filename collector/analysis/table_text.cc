@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "collector/analysis/idle_text.h"
+#include "collector/analysis/table_layout.h"
 #include "collector/analysis/text_format.h"
 #include "fmt/format.h"
 
@@ -13,20 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum class Show : uint8_t { kText, kCount, kTime, kBytes, kShare, kRate };
-
-struct Column {
-  const char* head;
-  const char* key;  // of the row; kRate: bytes over total_ns
-  Show show;
-};
-
 struct Table {
   std::string_view by;  // the word of --by
   const char* key;      // in the summary
   const char* title;    // what, and what the figures are shares or sums of
+  const char* more;     // what else a reader must know of them; may be empty
   const char* sort;     // default column
   std::span<const Column> columns;
+  std::span<const char* const> sums;  // the row's keys that add up over rows
 };
 
 constexpr Column kKernelColumns[] = {{"kernel", "name", Show::kText},
@@ -39,9 +35,16 @@ constexpr Column kKernelColumns[] = {{"kernel", "name", Show::kText},
 constexpr Column kRangeColumns[] = {
     {"range", "name", Show::kText},      {"domain", "domain", Show::kText},
     {"count", "count", Show::kCount},    {"total", "total_ns", Show::kTime},
-    {"self", "self_ns", Show::kTime},    {"launch", "launch_ns", Show::kTime},
-    {"wait", "wait_ns", Show::kTime},    {"other", "other_ns", Show::kTime},
-    {"device", "device_ns", Show::kTime}};
+    {"self", "self_ns", Show::kTime},    {"launching", "launch_ns", Show::kTime},
+    {"waiting", "wait_ns", Show::kTime}, {"other", "other_ns", Show::kTime},
+    {"device", "device_ns", Show::kTime}, {"projected", "projected_ns", Show::kTime}};
+constexpr Column kIdleColumns[] = {{"range", "range", Show::kText},
+                                   {"call", "call", Show::kText},
+                                   {"waits for", "waits_for", Show::kText},
+                                   {"GPU", "device", Show::kText},
+                                   {"idle", "idle_ns", Show::kTime},
+                                   {"of idle", "share_of_idle", Show::kShare},
+                                   {"outside steps", "outside_steps_ns", Show::kTime}};
 constexpr Column kCallColumns[] = {
     {"call", "name", Show::kText},    {"domain", "domain", Show::kText},
     {"count", "count", Show::kCount}, {"total", "total_ns", Show::kTime},
@@ -70,25 +73,39 @@ constexpr Column kThreadColumns[] = {
 constexpr Column kStepColumns[] = {{"step", "index", Show::kCount},
                                    {"wall", "wall_ns", Show::kTime},
                                    {"device", "device_ns", Show::kTime},
-                                   {"launches", "launches", Show::kCount},
+                                   {"kernel+graph launches", "launches", Show::kCount},
                                    {"kernels", "kernels", Show::kCount},
                                    {"copies", "copies", Show::kCount},
                                    {"", "flags", Show::kText}};
+// Neither a union of time nor what nests in another row is among them.
+constexpr const char* kTotalSums[] = {"count", "total_ns"};
+constexpr const char* kRangeSums[] = {"count", "self_ns"};
+constexpr const char* kIdleSums[] = {"idle_ns", "outside_steps_ns"};
+constexpr const char* kCopySums[] = {"count", "bytes", "total_ns"};
+constexpr const char* kStreamSums[] = {"kernels", "copies", "sets", "graph_launches"};
+constexpr const char* kThreadSums[] = {"count", "ranges", "launch_ns", "wait_ns"};
+constexpr const char* kStepSums[] = {"wall_ns", "launches", "kernels", "copies"};
 constexpr Table kTables[] = {
-    {"kernel", "kernels", "Kernels (share: time with one of them running, of all busy time)",
-     "total_ns", kKernelColumns},
-    {"range", "ranges",
-     "Ranges (total: sum of host durations; device: union of work launched inside)", "total_ns",
-     kRangeColumns},
-    {"call", "calls", "Calls (sums of host time over all threads)", "total_ns", kCallColumns},
-    {"wait", "waits", "Waits (host time in synchronising calls, summed over threads)", "total_ns",
-     kWaitColumns},
-    {"copy", "copies", "Copies (total: sum of device durations; rate: bytes over that)", "total_ns",
-     kCopyColumns},
-    {"stream", "streams", "Streams (busy: union of the stream's work)", "total_ns", kStreamColumns},
-    {"thread", "threads", "Threads (host time in calls)", "total_ns", kThreadColumns},
-    {"step", "steps", "Steps (wall: host time; device: union of the work the step launched)", "",
-     kStepColumns},
+    {"kernel", "kernels", "Kernels (share: time with one of them running, of all busy time)", "",
+     "total_ns", kKernelColumns, kTotalSums},
+    {"range", "ranges", "Ranges (host time summed; launching: in launch calls, waiting: in waits)",
+     "device: time in which work launched inside ran, whenever that was; projected: from its first "
+     "begin to its last end, gaps counted",
+     "total_ns", kRangeColumns, kRangeSums},
+    {"idle", "idle", "Idle (no work of this process on the device), by where the host was", "",
+     "idle_ns", kIdleColumns, kIdleSums},
+    {"call", "calls", "Calls (sums of host time over all threads)", "", "total_ns", kCallColumns,
+     kTotalSums},
+    {"wait", "waits", "Waits (host time in synchronising calls, summed over threads)", "",
+     "total_ns", kWaitColumns, kTotalSums},
+    {"copy", "copies", "Copies (total: sum of device durations; rate: bytes over that)", "",
+     "total_ns", kCopyColumns, kCopySums},
+    {"stream", "streams", "Streams (busy: union of the stream's work)", "", "total_ns",
+     kStreamColumns, kStreamSums},
+    {"thread", "threads", "Threads (host time; launching: in launch calls, waiting: in waits)", "",
+     "total_ns", kThreadColumns, kThreadSums},
+    {"step", "steps", "Steps (wall: host time; device: union of the work the step launched)", "", "",
+     kStepColumns, kStepSums},
 };
 
 const Table* Find(std::string_view by) {
@@ -127,7 +144,8 @@ std::vector<std::pair<std::string, std::string>> SortKeysOf(const Table& table) 
     if (*column.head == 0 || *column.key == 0) continue;
     out.emplace_back(column.head, column.key);
     std::string key = column.key;
-    if (key.ends_with("_ns")) out.emplace_back(key.substr(0, key.size() - 3), key);
+    const std::string word = key.ends_with("_ns") ? key.substr(0, key.size() - 3) : key;
+    if (word != column.head) out.emplace_back(word, key);
   }
   out.emplace_back("name", table.columns.front().key);
   if (table.by == "kernel") out.emplace_back("share", "share_of_busy");
@@ -142,65 +160,30 @@ std::string SortKey(const Table& table, const std::string& word) {
   return "";
 }
 
+// Names from A on, figures from the largest down; absent last.
 void Sort(std::vector<const Json*>& rows, const std::string& key) {
   if (key.empty()) return;
-  const auto value = [&](const Json& row) -> std::optional<double> {
-    const auto it = row.find(key);
-    if (it == row.end() || !it->is_number()) return std::nullopt;
-    return it->get<double>();
+  const auto find = [&](const Json& row) { return row.contains(key) ? &row.at(key) : nullptr; };
+  const bool is_text = std::any_of(rows.begin(), rows.end(), [&](const Json* row) {
+    const Json* value = find(*row);
+    return value != nullptr && value->is_string();
+  });
+  const auto text = [&](const Json& row) -> std::optional<std::string> {
+    const Json* value = find(row);
+    if (value == nullptr || !value->is_string()) return std::nullopt;
+    return value->get<std::string>();
+  };
+  const auto figure = [&](const Json& row) -> std::optional<double> {
+    const Json* value = find(row);
+    if (value == nullptr || !value->is_number()) return std::nullopt;
+    return value->get<double>();
   };
   std::stable_sort(rows.begin(), rows.end(), [&](const Json* a, const Json* b) {
-    const auto text = [&](const Json& row) {
-      const auto it = row.find(key);
-      return it != row.end() && it->is_string() ? it->get<std::string>() : std::string();
-    };
-    if (a->contains(key) && a->at(key).is_string()) return text(*a) < text(*b);
-    return value(*a) > value(*b);  // absent last
+    if (!is_text) return figure(*a) > figure(*b);
+    const auto ta = text(*a), tb = text(*b);
+    return ta && (!tb || *ta < *tb);
   });
 }
-
-// One line from cells: the first column takes what the others leave.
-class Layout {
- public:
-  Layout(std::span<const Column> columns, const std::vector<std::vector<std::string>>& cells)
-      : columns_(columns), widths_(columns.size()) {
-    for (size_t i = 1; i < columns.size(); ++i) {
-      widths_[i] = Columns(columns[i].head);
-      for (const auto& row : cells) widths_[i] = std::max(widths_[i], Columns(row[i]));
-      if (columns[i].show == Show::kText) widths_[i] = std::min<size_t>(widths_[i], 26);
-      taken_ += widths_[i] + 2;
-    }
-    size_t wanted = Columns(columns[0].head);
-    for (const auto& row : cells) wanted = std::max(wanted, Columns(row[0]));
-    const size_t room = kTextColumns - 2 > taken_ ? kTextColumns - 2 - taken_ : 8;
-    widths_[0] = std::min(wanted, std::max<size_t>(room, 8));
-  }
-  // Names in the first column that would look alike once cut.
-  void TellApart(std::vector<std::vector<std::string>>* cells) const {
-    if (columns_[0].show != Show::kText) return;
-    std::vector<std::string> names;
-    for (const auto& row : *cells) names.push_back(row[0]);
-    names = FitApart(names, widths_[0]);
-    for (size_t i = 0; i < names.size(); ++i) (*cells)[i][0] = std::move(names[i]);
-  }
-  [[nodiscard]] std::string Line(const std::vector<std::string>& cells) const {
-    std::string out = "  ";
-    for (size_t i = 0; i < columns_.size(); ++i) {
-      const std::string cell = Fit(cells[i], widths_[i]);
-      const bool is_text =
-          i == 0 ? columns_[0].show == Show::kText : columns_[i].show == Show::kText;
-      if (i > 0) out += "  ";
-      out += is_text ? PadRight(cell, widths_[i]) : PadLeft(cell, widths_[i]);
-    }
-    while (!out.empty() && out.back() == ' ') out.pop_back();
-    return out + "\n";
-  }
-
- private:
-  std::span<const Column> columns_;
-  std::vector<size_t> widths_;
-  size_t taken_ = 0;
-};
 
 std::string StepFlags(const Json& row) {
   std::string out;
@@ -221,7 +204,8 @@ std::vector<Json> Rows(const Json& summary, const Table& table) {
     }
     return rows;
   }
-  return {node.begin(), node.end()};
+  const Json& list = table.by == "idle" ? node.at("rows") : node;
+  return {list.begin(), list.end()};
 }
 
 // A column that says the same nothing in every row (no domain, no flags) is left out.
@@ -288,29 +272,72 @@ Selection Select(const Json& summary, const Table& table, const RenderOptions& o
   return out;
 }
 
+// Of all rows, what adds up: counts, bytes and sums of time. A mean, a share and what is a union of
+// time do not; nor does a column that is not known in some row.
+Json Totals(const Table& table, const std::vector<Json>& rows) {
+  Json out = {{"rows", rows.size()}};
+  for (const char* key : table.sums) {
+    int64_t sum = 0;
+    const bool is_known = std::all_of(rows.begin(), rows.end(), [&](const Json& row) {
+      const auto it = row.find(key);
+      if (it == row.end() || !it->is_number()) return false;
+      sum += it->get<int64_t>();
+      return true;
+    });
+    out[key] = is_known ? Json(sum) : Json(nullptr);
+  }
+  return out;
+}
+
 }  // namespace
 
-Json TableRows(const Json& summary, std::string_view by, const RenderOptions& options) {
+Json TableDocument(const Json& summary, std::string_view by, const RenderOptions& options) {
   const Table* table = Find(by);
+  Json out = {{"table", by}, {"rows", nullptr}, {"rows_left_out", nullptr}, {"totals", nullptr}};
   if (table == nullptr || !summary.contains(table->key) || summary.at(table->key).is_null()) {
-    return nullptr;
+    return out;
   }
-  Json out = Json::array();
-  for (const Json* row : Select(summary, *table, options).order) out.push_back(*row);
+  const Selection selection = Select(summary, *table, options);
+  out["rows"] = Json::array();
+  for (const Json* row : selection.order) out["rows"].push_back(*row);
+  out["rows_left_out"] = selection.rows.size() - selection.order.size();
+  out["totals"] = Totals(*table, selection.rows);
   return out;
+}
+
+Json WithFewerRows(Json summary, size_t top) {
+  Json left_out = Json::object();
+  for (const Table& table : kTables) {
+    if (!summary.contains(table.key)) continue;
+    Json* rows = &summary[table.key];
+    if (rows->is_object()) rows = &(*rows)[table.by == "step" ? "each" : "rows"];
+    if (!rows->is_array() || rows->size() <= top) continue;
+    left_out[table.key] = {{"rows", rows->size() - top},
+                           {"totals", Totals(table, Rows(summary, table))}};
+    rows->erase(rows->begin() + static_cast<std::ptrdiff_t>(top), rows->end());
+  }
+  summary["left_out"] = std::move(left_out);
+  return summary;
 }
 
 std::string TableText(const Json& summary, std::string_view by, const RenderOptions& options) {
   const Table* table = Find(by);
   if (table == nullptr) return "";
   std::string out = std::string(table->title) + "\n";
+  if (*table->more != 0) out += Paragraph("", 2, table->more, kTextColumns);
   if (!summary.contains(table->key) || summary.at(table->key).is_null()) {
     const Json absent = summary.value("absent", Json::object());
     return out + "  not available: " + Fit(absent.value(table->key, "not collected"), 80) + "\n";
   }
   const Selection selection = Select(summary, *table, options);
-  const std::vector<const Json*>& order = selection.order;
+  if (table->by == "idle") out += IdleLead(summary);
   if (selection.rows.empty()) return out + "  none\n";
+  std::vector<const Json*> order = selection.order;
+  std::vector<Json> in_words;
+  if (table->by == "idle") {
+    for (const Json* row : order) in_words.push_back(IdleRowInWords(summary, *row));
+    for (size_t i = 0; i < order.size(); ++i) order[i] = &in_words[i];
+  }
   const std::vector<Column> columns = UsefulColumns(*table, order);
   std::vector<std::vector<std::string>> cells;
   for (const Json* row : order) {
@@ -320,7 +347,7 @@ std::string TableText(const Json& summary, std::string_view by, const RenderOpti
   }
   std::vector<std::string> head;
   for (const Column& column : columns) head.emplace_back(column.head);
-  const Layout layout(columns, cells);
+  const TableLayout layout(columns, cells);
   layout.TellApart(&cells);
   out += layout.Line(head);
   for (const auto& line : cells) out += layout.Line(line);

@@ -24,7 +24,8 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json WaitTable(const model::Cycle& cycle);
 [[nodiscard]] Json StreamTable(const model::Cycle& cycle, const DeviceWork& work);
 [[nodiscard]] Json ThreadTable(const model::Cycle& cycle);
-[[nodiscard]] Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work);
+[[nodiscard]] Json DeviceTable(const model::Cycle& cycle, const DeviceWork& work,
+                               const RangeWork& ranges);
 // {count call_ns device_ns delay {…} queues [{… changes max mean}]}, over pieces of device work
 // whose call is in the cycle. Delay: from the call's return until the work begins, 0 where it began
 // before. A queue's length counts from the begin of a call until its work begins; mean over its

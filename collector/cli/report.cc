@@ -132,13 +132,14 @@ std::string Text(const ReportSource& source, const analysis::RenderOptions& opti
   return out;
 }
 
-// With --by only that table's rows, in the order and the number asked for.
+// With --by only that table's rows, in the order and the number asked for, and what is true of all
+// of them.
 Json Document(const ReportedCycle& cycle, const analysis::RenderOptions& options) {
-  if (options.by.empty()) return cycle.summary;
-  return {{"session", cycle.summary.at("session")},
-          {"cycle", cycle.summary.at("cycle")},
-          {"table", options.by},
-          {"rows", analysis::TableRows(cycle.summary, options.by, options)}};
+  if (options.by.empty())
+    return options.top == 0 ? cycle.summary : analysis::WithFewerRows(cycle.summary, options.top);
+  Json out = {{"session", cycle.summary.at("session")}, {"cycle", cycle.summary.at("cycle")}};
+  out.update(analysis::TableDocument(cycle.summary, options.by, options));
+  return out;
 }
 
 std::string JsonText(const ReportSource& source, const analysis::RenderOptions& options) {
@@ -210,11 +211,17 @@ int ReportMain(int argc, char** argv) {
   app.add_option("--by", options.by, "Only this table")
       ->check(CLI::IsMember(Strings(analysis::KnownTables())));
   app.add_flag("--json", as_json,
-               "The whole summaries, or with --by that table's rows, for scripts");
+               "The whole summaries, or with --by that table's rows with the totals of all, for "
+               "scripts");
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::optional<int> status = ParseArguments(&app, words)) return *status;
   if (const std::string why = analysis::WhyNotSorted(options.by, options.sort); !why.empty()) {
     return FailUsage("report: " + why);
+  }
+  for (const char* printed : {"--by", "--sort", "--top", "--json"}) {
+    if (page.empty() || app.count(printed) == 0) continue;
+    return FailUsage(std::string("report: --html writes the whole report as a page; ") + printed +
+                     " is for what is printed: leave one of them out");
   }
   if (as_json && app.count("--top") == 0) options.top = 0;  // a script wants all rows
   if (app.count("--html") > 0 && page.empty()) {

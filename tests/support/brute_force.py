@@ -18,6 +18,8 @@ import statistics
 import sys
 
 import raw_records
+from brute_idle import IdleCheck
+from brute_intervals import both, length
 
 COPY_KINDS = {1: 'HtoD', 2: 'DtoH', 3: 'HtoA', 4: 'AtoH', 5: 'AtoA', 6: 'AtoD', 7: 'DtoA', 8: 'DtoD',
               9: 'HtoH', 10: 'PtoP'}
@@ -25,27 +27,6 @@ COPY_KINDS = {1: 'HtoD', 2: 'DtoH', 3: 'HtoA', 4: 'AtoH', 5: 'AtoA', 6: 'AtoD', 
 CLOCK_SLACK_NS = 2
 MEMORY_KINDS = {1: 'Pageable', 2: 'Pinned', 3: 'Device', 4: 'Array', 5: 'Managed',
                 6: 'Device Static', 7: 'Managed Static'}
-
-
-def union(intervals):
-    """Disjoint intervals that cover the same time."""
-    out = []
-    for begin, end in sorted(i for i in intervals if i[1] > i[0]):
-        if out and begin <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
-        else:
-            out.append((begin, end))
-    return out
-
-
-def length(intervals):
-    return sum(end - begin for begin, end in union(intervals))
-
-
-def both(a, b):
-    a, b = union(a), union(b)
-    return sum(max(0, min(x[1], y[1]) - max(x[0], y[0])) for x in a for y in b
-               if y[0] < x[1] and y[1] > x[0])
 
 
 def is_collective(name):
@@ -110,7 +91,7 @@ class Item:
         return {'copy': 'copy', 'set': 'copy', 'graph': 'compute'}[self.work.kind]
 
 
-class BruteForce:
+class BruteForce(IdleCheck):
     def __init__(self, session, cycle):
         with open(os.path.join(session, 'cycle-%04d' % cycle, 'summary.json'), encoding='utf-8') as f:
             self.summary = json.load(f)
@@ -239,8 +220,8 @@ class BruteForce:
             each.append({
                 'index': step['index'], 'process_index': step['process_index'],
                 'begin_ns': step['begin'],
-                'wall_ns': step['end'] - step['begin'], 'exposed_collective_ns': exposed,
-                'device_ns': length([x.interval for x in mine]),
+                'wall_ns': step['end'] - step['begin'], 'exposed_collective_ns': counted(exposed),
+                'device_ns': counted(length([x.interval for x in mine])),
                 'launches': counted(sum(1 for c in self.calls if self.step_at(c.begin) == i and
                                         c.cls in ('launch', 'graph_launch'))),
                 'kernels': counted(sum(1 for x in mine if x.work.kind == 'kernel')),
@@ -279,7 +260,13 @@ class BruteForce:
                 'exposed_collective_ns':
                     length(of['collective']) - both(of['collective'], of['compute']),
                 'overlap_ns': both(of['compute'], of['copy']),
-                'busy_in_window_ns': both(of['busy'], [(self.begin, self.end)])})
+                'busy_in_window_ns': both(of['busy'], [(self.begin, self.end)]),
+                'launched_outside_steps_ns': length([i.interval for i in mine if i.step is None]),
+                'launched_outside_ranges_ns': length([i.interval for i in mine
+                                                      if i.call is None or not any(
+                                                          r.thread == i.call.thread and
+                                                          b <= i.call.begin < e
+                                                          for r, b, e, _ in self.ranges)])})
         self.same_table('devices', rows, self.summary['devices'], lambda r: r['ordinal'],
                         2 * len(self.items))
 
@@ -384,7 +371,7 @@ class BruteForce:
         rows = []
         for (name, domain), indices in names.items():
             total = launch = wait = calls = cut = own = 0
-            under = []
+            under, extents = [], []
             for index in indices:
                 record, begin, end, is_cut = self.ranges[index]
                 total, cut, own = total + end - begin, cut + is_cut, own + self.self_time(index)
@@ -394,11 +381,14 @@ class BruteForce:
                 wait += sum(min(c.end, end) - c.begin for c in inside if c.cls == 'sync')
                 launch += sum(min(c.end, end) - c.begin for c in inside if c.cls != 'sync')
                 held = {id(c) for c in inside}
-                under += [i.interval for i in self.items if id(i.call) in held]
+                mine = [i.interval for i in self.items if id(i.call) in held]
+                under += mine
+                if mine:
+                    extents.append((min(b for b, _ in mine), max(e for _, e in mine)))
             rows.append({'name': name, 'domain': domain, 'count': len(indices), 'total_ns': total,
                          'self_ns': own, 'launch_ns': launch, 'wait_ns': wait,
                          'other_ns': total - launch - wait, 'device_ns': length(under),
-                         'calls': calls, 'cut': cut,
+                         'projected_ns': length(extents), 'calls': calls, 'cut': cut,
                          'level': min(self.level(index) for index in indices)})
         self.same_table('ranges', rows, self.summary['ranges'], lambda r: (r['name'], r['domain']),
                         2 * max(1, len(self.items)))
@@ -555,12 +545,12 @@ class BruteForce:
                   'base_unix_ns': self.raw.hello.clock.base_unix_ns}
         self.same_row('window', window, self.summary['window'])
         for check in (self.check_steps, self.check_devices, self.check_kernels, self.check_calls,
-                      self.check_copies, self.check_ranges, self.check_lanes, self.check_threads,
-                      self.check_cost, self.check_readings):
+                      self.check_copies, self.check_ranges, self.check_idle, self.check_lanes,
+                      self.check_threads, self.check_cost, self.check_readings):
             check()
         self.check_losses()
         known = {'schema', 'session', 'cycle', 'gpu', 'window', 'steps', 'uncollected_steps',
-                 'examples_per_second', 'devices', 'collective_rule', 'kernels', 'graph_launches',
+                 'examples_per_second', 'devices', 'idle', 'collective_rule', 'kernels', 'graph_launches',
                  'launches', 'calls', 'copies', 'sets', 'ranges', 'waits', 'streams', 'threads',
                  'absent', 'set_aside', 'readings', 'readings_without_input', 'cost', 'losses',
                  'notes'}

@@ -16,6 +16,7 @@ CLASSES = ['other', 'launch', 'graph_launch', 'memcpy', 'memset', 'sync', 'alloc
 Call = collections.namedtuple('Call', 'begin end correlation name thread cls domain')
 Work = collections.namedtuple(
     'Work', 'kind begin end correlation device context stream name graph bytes copy_kind source target')
+Sync = collections.namedtuple('Sync', 'begin correlation type context stream')
 Range = collections.namedtuple('Range', 'begin end name domain thread depth is_start_end')
 
 
@@ -65,7 +66,7 @@ class Session:
         self.cycle = cycle
         self.hello = None
         self.strings, self.threads = {0: ''}, {}
-        self.calls, self.work, self.ranges, self.marks = [], [], [], []
+        self.calls, self.work, self.ranges, self.marks, self.syncs = [], [], [], [], []
         self.steps, self.samples, self.contexts, self.devices = {}, [], {}, {}
         self.report, self.notes, self.memories, self.overheads = None, [], [], []
         self.without_times, self.losses, self.losses_before = [], {}, {}
@@ -119,6 +120,7 @@ class Session:
         self._work('copy', batch.memcpys)
         self._work('set', batch.memsets)
         self._work('graph', batch.graph_launches)
+        self._syncs(batch.syncs)
         self._ranges(batch.ranges)
         self._steps(batch.steps)
         for report in batch.cycle_reports:
@@ -175,6 +177,16 @@ class Session:
             self.work.append(Work(kind, starts[i], starts[i] + durations[i], correlations[i], device,
                                   context, stream, name, graphs[i], sizes[i], copy_kinds[i],
                                   sources[i], targets[i]))
+
+    def _syncs(self, s):
+        n = s.count
+        starts, correlations = deltas(s.device_start_delta, n), deltas(s.correlation_delta, n)
+        columns = [column(x, n) for x in (s.type, s.context, s.stream, s.flags)]
+        for i in range(n):
+            kind, context, stream, flags = (x[i] for x in columns)
+            if not flags & 7:  # else it has no times that can be believed
+                self.syncs.append(Sync(starts[i], correlations[i], kind, context,
+                                       stream - 1 if stream else None))
 
     def _ranges(self, r):
         n = r.count

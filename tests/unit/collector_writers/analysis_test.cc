@@ -14,6 +14,7 @@ namespace stepagent::analysis {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using model::CallClass;
 using ::stepagent::testing::CycleMaker;
 using ::stepagent::testing::Folder;
 using ::stepagent::testing::GoldenCycle;
@@ -91,6 +92,61 @@ TEST(Ranges, SelfLaunchWaitAndDeviceTime) {
   EXPECT_EQ(step.at("wait_ns"), 560'000);
   EXPECT_EQ(step.at("other_ns"), 2'000'000 - 18'000 - 560'000);
   EXPECT_EQ(step.at("device_ns"), 2 * (70'123 + 339'876));
+}
+
+// What a range launched ran for so long, and lay so far apart: two figures, whenever the work ran.
+TEST(Ranges, ProjectedTimeHasTheGapsThatDeviceTimeLeavesOut) {
+  CycleMaker m;
+  const uint32_t main = m.Thread(1, "main"), side = m.Thread(2, "side");
+  const uint32_t a = m.Lane(0, 1, 7), b = m.Lane(0, 1, 8), shape = m.Shape("k");
+  m.Step(0, 0, 1000, main);
+  m.Range("forward", main, 0, 100), m.Range("forward", main, 200, 300);
+  m.Range("empty", main, 400, 500);
+  const auto launch = [&](uint32_t thread, int64_t at, uint32_t correlation) {
+    return m.Call("cudaLaunchKernel", CallClass::kLaunch, thread, at, at + 5, correlation);
+  };
+  const int32_t first = launch(main, 10, 1), second = launch(main, 20, 2),
+                third = launch(main, 210, 3), other = launch(side, 220, 4),
+                outside = launch(main, 1100, 5);
+  m.Kernel(shape, a, 100, 150, first), m.Kernel(shape, b, 300, 350, second);
+  m.Kernel(shape, a, 340, 400, third), m.Kernel(shape, b, 500, 530, other);
+  m.Kernel(shape, a, 1200, 1220, outside);
+  const Json summary = Summarize(m.Finish());
+  const auto row = [&](const char* name) -> Json {
+    for (const Json& one : summary.at("ranges")) {
+      if (one.at("name") == name) return one;
+    }
+    return nullptr;
+  };
+  EXPECT_EQ(row("forward").at("device_ns"), 50 + 100);     // 100..150, 300..400
+  EXPECT_EQ(row("forward").at("projected_ns"), 300);       // 100..350 and 340..400
+  EXPECT_EQ(row("empty").at("projected_ns"), 0);
+  const Json& device = summary.at("devices").at(0);
+  EXPECT_EQ(device.at("launched_outside_ranges_ns"), 30 + 20);
+  EXPECT_EQ(device.at("launched_outside_steps_ns"), 20);
+  const std::string text = RenderSummaryText(summary, {});
+  EXPECT_NE(text.find("; of work launched outside\n           every step 20 ns, outside every range "
+                      "50 ns\n"),
+            std::string::npos)
+      << text;
+}
+
+// A step that ran in part before collection came on has no device time that anybody knows.
+TEST(Steps, OfAStepRecordedInPartDeviceTimeIsNotKnown) {
+  model::Cycle cycle = GoldenCycle("train");
+  cycle.steps[0].partial = true;
+  Json each = Summarize(cycle).at("steps").at("each");
+  for (const char* key : {"device_ns", "exposed_collective_ns", "launches"}) {
+    EXPECT_TRUE(each.at(0).at(key).is_null()) << key;
+    EXPECT_TRUE(each.at(1).at(key).is_number()) << key;
+  }
+  // The same where its device records did not all come.
+  cycle.steps[0].partial = cycle.steps[0].complete = false;
+  EXPECT_TRUE(Summarize(cycle).at("steps").at("each").at(0).at("device_ns").is_number());
+  cycle.joins.launches_without_device_work = 1;
+  each = Summarize(cycle).at("steps").at("each");
+  EXPECT_TRUE(each.at(0).at("device_ns").is_null());
+  EXPECT_TRUE(each.at(1).at("device_ns").is_number());
 }
 
 TEST(Summary, EveryCaseHasEveryKey) {

@@ -102,6 +102,49 @@ TEST(Report, JsonHoldsWholeSummaries) {
   EXPECT_EQ(document.at("cycles").at(0).at("kernels").size(), 2U);
 }
 
+// Fewer rows are no smaller totals.
+TEST(Report, JsonSaysWhatTopLeavesOut) {
+  const Folder out;
+  const std::string cycle = AddSession(out.path(), "t", GoldenCycle("train"), 3);
+  const auto first = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {cycle, "--json"});
+    return Json::parse(Ask(words).out).at("cycles").at(0);
+  };
+  const Json all = first({"--by", "call"}), one = first({"--by", "call", "--top", "1"});
+  EXPECT_EQ(all.at("rows").size(), 4U);
+  EXPECT_EQ(all.at("rows_left_out"), 0);
+  EXPECT_EQ(one.at("rows").size(), 1U);
+  EXPECT_EQ(one.at("rows_left_out"), 3);
+  EXPECT_EQ(one.at("totals"), all.at("totals"));
+  int64_t total = 0;
+  for (const Json& row : all.at("rows")) total += row.at("total_ns").get<int64_t>();
+  EXPECT_EQ(one.at("totals").at("total_ns"), total);
+  EXPECT_EQ(one.at("totals").at("rows"), 4);
+  const Json whole = first({"--top", "1"});
+  EXPECT_EQ(whole.at("kernels").size(), 1U);
+  EXPECT_EQ(whole.at("steps").at("each").size(), 1U);
+  EXPECT_EQ(whole.at("left_out").at("kernels").at("rows"), 1);
+  EXPECT_EQ(whole.at("left_out").at("calls").at("totals"), one.at("totals"));
+  EXPECT_EQ(first({"--by", "idle"}).at("totals").at("idle_ns"),
+            first({}).at("idle").at("devices").at(0).at("idle_ns"));
+}
+
+// What is wrong with a session is wrong with it at every look.
+TEST(Report, ProblemsOfASessionAreToldEachTime) {
+  const Folder out;
+  const std::string cycle = AddSession(out.path(), "t", GoldenCycle("train"), 3);
+  const std::string session = fs::path(cycle).parent_path().string();
+  std::ofstream(session + "/session.json")
+      << R"({"state": "closed", "problems": ["raw.steps: damaged in 1 place"]})";
+  for (int look = 0; look < 2; ++look) {
+    for (const std::string& path : {session, out.path()}) {
+      const Outcome outcome = Ask({path});
+      EXPECT_EQ(outcome.status, 1) << path;
+      EXPECT_NE(outcome.err.find("report: raw.steps: damaged in 1 place\n"), std::string::npos);
+    }
+  }
+}
+
 TEST(Report, StatusSaysWhatTheInputIsWorth) {
   const Folder out;
   const std::string cut = AddSession(out / "r", "cut", GoldenCycle("cut"), 0);
