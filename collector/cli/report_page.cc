@@ -21,6 +21,12 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
+// Several cycles become a folder, which nobody means who gives a page's name.
+bool IsPageName(const std::string& out) {
+  const std::string extension = fs::path(out).extension().string();
+  return (extension == ".html" || extension == ".htm") && !IsFolder(out);
+}
+
 // The only session of OUT's latest run, or of a run; anything else stays what it is.
 std::string SessionOf(const std::string& given, std::string* why) {
   fs::path path(given);
@@ -52,8 +58,16 @@ int WriteReportPage(const std::string& path, const std::string& out) {
   const std::string session = SessionOf(path, &why);
   if (!why.empty()) return FailUsage("report: " + why);
   ConvertOutput output("html", out);
-  const ConvertReport report =
-      ReadForConvert(session, [&](SourceCycle source) { output.Take(std::move(source)); });
+  const bool is_one_file = IsPageName(out);
+  size_t cycles = 0;
+  const ConvertReport report = ReadForConvert(session, [&](SourceCycle source) {
+    if (++cycles == 1 || !is_one_file) output.Take(std::move(source));
+  });
+  if (is_one_file && cycles > 1) {
+    return FailUsage("report: --html " + out + ": " + session + " holds " +
+                     std::to_string(cycles) +
+                     " cycles, and a page shows one; name one of them, or a folder for all");
+  }
   output.Finish();
   for (const std::string& file : output.files()) std::printf("%s\n", file.c_str());
   for (const std::string& line : report.problems) Say(line);

@@ -12,6 +12,7 @@
 #include "collector/analysis/summary.h"
 #include "collector/cli/cut_short.h"
 #include "collector/cli/input_file.h"
+#include "collector/ingest/recovery_state.h"
 #include "collector/launch/missing_ranks.h"
 #include "collector/launch/progress_bar.h"
 #include "collector/launch/session_files.h"
@@ -138,10 +139,6 @@ void ReportSource::Recover(const std::string& path) {
       path, spool::Living::kLeaveAlone,
       [&bar](uint64_t done, uint64_t total) { bar.Show(done, total, Bar::Clock::now()); });
   problems_.insert(problems_.end(), report.problems.begin(), report.problems.end());
-  if (report.cut_bytes > 0) {
-    problems_.push_back(path + ": " + std::to_string(report.cut_bytes) +
-                        " bytes after the last whole frame of raw.steps are lost");
-  }
   const uint32_t interrupted = report.cycles_written - report.deferred_written;
   if (report.deferred_written > 0) {
     remarks_.push_back(path + ": " + std::to_string(report.deferred_written) +
@@ -153,6 +150,15 @@ void ReportSource::Recover(const std::string& path) {
   }
   if (report.live > 0) {
     remarks_.push_back(path + ": " + std::to_string(report.live) + " sessions are still open");
+  }
+}
+
+// What was found damaged, or could not be written, when the session was finished: true of it ever
+// after, whoever finished it.
+void ReportSource::RepeatProblems(const std::string& session_dir) {
+  for (const std::string& line : ingest::ReadOldState(session_dir).problems) {
+    if (std::find(problems_.begin(), problems_.end(), line) == problems_.end())
+      problems_.push_back(line);
   }
 }
 
@@ -171,6 +177,7 @@ void ReportSource::AddRun(const std::string& path) {
   Recover(path);
   const std::string sessions = path + "/sessions";
   for (const std::string& name : spool::RealFoldersIn(sessions)) {
+    RepeatProblems(sessions + "/" + name);
     RemarkDeferred(sessions + "/" + name);
     for (const std::string& cycle : spool::RealFoldersIn(sessions + "/" + name)) {
       if (cycle.starts_with("cycle-")) AddCycle(sessions + "/" + name + "/" + cycle, path);
@@ -197,6 +204,7 @@ void ReportSource::RemarkRanks(const std::string& run) {
 
 void ReportSource::AddSession(const std::string& path) {
   Recover(path);
+  RepeatProblems(path);
   RemarkDeferred(path);
   const std::string run_dir = fs::path(path).parent_path().parent_path().string();
   size_t found = 0;

@@ -31,6 +31,7 @@ class ReportSource {
   void AddFile(const std::string& path);
   void AddFolder(const std::string& path);
   void AddOut(const std::string& path);
+  void RepeatProblems(const std::string& session_dir);
   void RemarkDeferred(const std::string& session_dir);
   void AddRun(const std::string& path);
   void RemarkRanks(const std::string& run);

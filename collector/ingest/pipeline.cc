@@ -135,11 +135,16 @@ void SessionPipeline::Throttle(const std::string& reason) {
 }
 
 void SessionPipeline::Problem(const std::string& line) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (state_.problems.size() < kMaxProblems) state_.problems.push_back(line);
-  }
+  Keep(line);
   if (hooks_.on_problem) hooks_.on_problem(line);
+}
+
+// In session.json, once: a raw file that is read again has the same damage again.
+void SessionPipeline::Keep(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<std::string>& known = state_.problems;
+  if (std::find(known.begin(), known.end(), line) != known.end()) return;
+  if (known.size() < kMaxProblems) state_.problems.push_back(line);
 }
 
 void SessionPipeline::CountRefused() {

@@ -117,6 +117,7 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   void TellLosses(const v1::LossReport& report);
   void Throttle(const std::string& reason);
   void Problem(const std::string& line);
+  void Keep(const std::string& line);
   void Settle();
   void Dispatch(std::vector<model::Cycle> cycles);
   void WriteOne(model::Cycle cycle);

@@ -67,9 +67,13 @@ std::string SessionPipeline::Replay(bool* is_live) {
     if (!was_read && !ReplayFrame(&frame)) ++report.foreign_frames;
   }
   report.Count(reader, first);
-  report.cut_bytes = 0;  // cut off here, and said by who asked
-  for (const std::string& line : spool::ProblemsOf(report, path)) Problem(line);
   raw_cut_bytes_ = reader.cut_bytes();
+  // What is cut off here is gone from the file: session.json alone says so from now on. A collector
+  // that goes on after a kill has it mostly, and need not say so at once.
+  spool::RawReport cut;
+  std::swap(cut.cut_bytes, report.cut_bytes);
+  for (const std::string& line : spool::ProblemsOf(cut, path)) Keep(line);
+  for (const std::string& line : spool::ProblemsOf(report, path)) Problem(line);
   raw_.CutAt(reader.whole_bytes());
   state_.raw_bytes = reader.whole_bytes();
   run_->bytes += reader.whole_bytes();

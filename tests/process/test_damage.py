@@ -181,6 +181,23 @@ class Damage(AgentTest):
         self.assertEqual((after['state'], after['session']['labels']), ('closed', {'batch': '32'}))
         self.assertEqual(after['session']['rank'], state['session']['rank'])
         self.assertTrue(any('damaged' in line for line in after['problems']), after['problems'])
+        # It is finished now, and as damaged as before: every look says so.
+        self.assertEqual(self.control('report', session, status=1).stderr.splitlines(),
+                         [line for line in result.stderr.splitlines() if 'interrupted' not in line])
+
+    def test_what_was_cut_off_is_said_at_every_look(self):
+        run = os.path.join(self.scratch, 'cut', os.path.basename(os.path.dirname(
+            os.path.dirname(self.session))))
+        session = os.path.join(run, 'sessions', os.path.basename(self.session))
+        os.makedirs(session)
+        offset, _, length = self.frames[-1]
+        with open(os.path.join(session, 'raw.steps'), 'wb') as target:
+            target.write(self.whole[:offset + HEADER.size + length // 2])
+        lost = '%d bytes after the last whole frame are lost' % (HEADER.size + length // 2)
+        for look in range(3):
+            for path in (session, run):
+                with self.subTest(look=look, path=path):
+                    self.assertIn(lost, self.control('report', path, status=1).stderr)
 
 
 if __name__ == '__main__':

@@ -202,6 +202,17 @@ class Stdout(AgentTest):
         self.assertEqual((result.stdout, result.stderr.decode()), (
             b'', 'stepagent: convert: -o -: the input holds several cycles, and stdout takes one file; '
                  'name a cycle, or a folder for all\n'))
+        # A page's name is no folder's.
+        page, pages = os.path.join(self.scratch, 'x.html'), os.path.join(self.scratch, 'pages')
+        result = self.raw(['report', session, '--html', page], 2)
+        self.assertEqual(result.stderr.decode(), (
+            'stepagent: report: --html %s: %s holds 2 cycles, and a page shows one; name one of them, '
+            'or a folder for all\n' % (page, session)))
+        self.assertFalse(os.path.exists(page))
+        self.raw(['report', session + '/cycle-0001', '--html', page])
+        self.assertTrue(os.path.isfile(page))
+        self.raw(['report', session, '--html', pages])
+        self.assertEqual(sorted(os.listdir(pages)), ['cycle-0000', 'cycle-0001'])
         one = self.raw(['convert', session + '/cycle-0001', '--to', 'perfetto', '-o', '-'])
         self.assertTrue(one.stdout)
         self.assertEqual(glob.glob(os.path.join(self.out, '**', '.stepagent-convert*'), recursive=True),

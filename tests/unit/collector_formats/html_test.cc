@@ -206,6 +206,27 @@ TEST(ReportPage, IsWrittenOnceAndForOneSession) {
   EXPECT_FALSE(std::filesystem::exists(folder / "y.html"));
 }
 
+// What chooses among the printed tables has no meaning for a page.
+TEST(ReportPage, OptionsOfThePrintedReportAreRefused) {
+  Folder folder;
+  const auto chrome = writers::MakeWriter("chrome")->Write(
+      GoldenCycle("train"), {folder.path(), folder.path(), "stem.0", {}});
+  ASSERT_TRUE(chrome.ok);
+  const std::string trace = chrome.files[0].path, page = folder / "x.html";
+  const std::vector<std::vector<std::string>> printed = {
+      {"--by", "step"}, {"--top", "3"}, {"--sort", "total"}, {"--json"}};
+  for (const std::vector<std::string>& words : printed) {
+    std::vector<std::string> all = {trace, "--html", page};
+    all.insert(all.end(), words.begin(), words.end());
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(Report(all), 2) << words[0];
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(words[0] + " is for what is printed"), std::string::npos) << said;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+    EXPECT_FALSE(std::filesystem::exists(page));
+  }
+}
+
 TEST(LongestChoice, TakesTheLongestAndSharesTheBorder) {
   LongestChoice choice(10);
   std::vector<int64_t> lengths;
