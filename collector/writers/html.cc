@@ -28,6 +28,7 @@ Json CutTables(Json& summary) {
   };
   for (const auto& [name, table] : summary.items()) shorten(name, table);
   shorten("steps", summary.at("steps").at("each"));
+  if (summary.at("idle").is_object()) shorten("idle", summary.at("idle").at("rows"));
   return cut;
 }
 

@@ -115,7 +115,7 @@ const LEGEND = [
   ['collectives', t => t.collective, (kind, flags) => kind === KERNEL && flags === 1],
   ['copies', t => t.copy, kind => kind === COPY], ['sets', t => t.set, kind => kind === SET],
   ['CUDA graphs', t => t.graph, kind => kind === GRAPH],
-  ['launch calls', t => t.launch, (kind, flags, ref) => kind === CALL && (ref === 1 || ref === 2)],
+  ['kernel and graph launches', t => t.launch, (kind, flags, ref) => kind === CALL && (ref === 1 || ref === 2)],
   [
     'copy and set calls', t => t.copyCall,
     (kind, flags, ref) => kind === CALL && (ref === 3 || ref === 4)

@@ -98,12 +98,35 @@ function figures() {
                       'examples per second' :
                   ''));
   for (const device of summary.devices || []) out.push(deviceFigure(device));
+  out.push(...latencyFigure());
   if (!summary.devices) {
     out.push(figure('Device', 'not collected', (summary.absent || {}).devices || ''));
   } else if (summary.devices.length === 0) {
     out.push(figure('Device', 'none', 'no device work was recorded'));
   }
   return out;
+}
+
+// From a launch call's return until its work begins, and how much was queued at most.
+function latencyFigure() {
+  const launches = summary.launches;
+  if (!launches || launches.count === 0) return [];
+  const delay = launches.delay;
+  const deepest = launches.queues.reduce((a, b) => !a || b.max > a.max ? b : a, null);
+  return [figure(
+      'Launch latency, median', duration(delay.median_ns),
+      'from a launch call\u2019s return until its work began',
+      `${plural(launches.count, 'piece')} of device work, ${duration(delay.max_ns)} the longest` +
+          (delay.p90_ns === null ? '' : `, nine of ten within ${duration(delay.p90_ns)}`),
+      deepest ? `at most ${count(deepest.max)} queued, on ${deepest.name}` : '')];
+}
+
+// Work that no step and no range holds.
+function outsideWords(d) {
+  return [['launched_outside_steps_ns', 'step'], ['launched_outside_ranges_ns', 'range']]
+      .filter(([key]) => d[key] > 0)
+      .map(([key, what]) => `${duration(d[key])} with work launched outside every ${what}`)
+      .join(', ');
 }
 
 // Parts that add up to the span: compute, collectives alone, the rest of busy, idle.
@@ -147,7 +170,8 @@ function deviceFigure(d) {
       make(
           'p', {class: 'soft'},
           `Busy for ${percent(window ? d.busy_in_window_ns / window : 0)} of ` +
-              `the window; compute and copies at once ${duration(d.overlap_ns)}.`));
+              `the window; compute and copies at once ${duration(d.overlap_ns)}.` +
+              (outsideWords(d) ? ` Of it ${outsideWords(d)}.` : '')));
 }
 
 function fillCost() {
@@ -185,7 +209,25 @@ function fillCost() {
   if (cost.memory && typeof cost.memory.host_bytes === 'number') {
     fields.push(['memory in the process', byteCount(cost.memory.host_bytes)]);
   }
-  byId('cost-fields').replaceChildren(...fieldList(fields));
+  if (typeof cost.bytes_per_step === 'number') {
+    fields.push([
+      'bytes a step in raw.steps',
+      `${byteCount(cost.bytes_per_step)} (${byteCount(cost.raw_bytes)} of this cycle, its warmup ` +
+          `included, over its ${plural(cost.raw_bytes_steps, 'step')})`
+    ]);
+  }
+  byId('cost-fields').replaceChildren(...fieldList([ratioField(cost.ratio), ...fields]));
+}
+
+// Recorded steps to others, with the interval that surely holds it.
+function ratioField(ratio) {
+  const isKnown = ratio && typeof ratio.low === 'number';
+  return [
+    'ratio of recorded to other steps',
+    isKnown ? `${ratio.value.toFixed(3)}, between ${ratio.low.toFixed(3)} and ` +
+            `${ratio.high.toFixed(3)} (at least ${(100 * ratio.coverage).toFixed(0)}\u00a0% sure)` :
+              (ratio && ratio.reason) || 'not measured'
+  ];
 }
 
 function fieldList(fields) {

@@ -5,8 +5,8 @@ const FIRST_ROWS = 20;
 const TABLES = [
   ['kernels', 'Kernels'], ['calls', 'Calls'], ['copies', 'Copies'],
   ['sets', 'Sets'], ['ranges', 'Ranges'], ['waits', 'Waits'],
-  ['steps', 'Steps'], ['gaps', 'Idle gaps'], ['streams', 'Streams'],
-  ['threads', 'Threads']
+  ['steps', 'Steps'], ['idle', 'Idle time'], ['gaps', 'Idle gaps'],
+  ['streams', 'Streams'], ['queues', 'Queues'], ['threads', 'Threads']
 ];
 const NOT_TABLES = new Set([
   'readings', 'readings_without_input', 'devices', 'notes', 'set_aside', ...TABLES.map(t => t[0])
@@ -20,10 +20,18 @@ const WORDS = {
   max_ns: 'longest',
   share_of_busy: 'share of busy',
   self_ns: 'own',
-  launch_ns: 'launching',
-  wait_ns: 'waiting',
+  launches: 'kernel and graph launches',
+  launch_ns: 'in launch calls',
+  wait_ns: 'in waits',
   other_ns: 'other',
   device_ns: 'device',
+  projected_ns: 'device, projected',
+  rate_gbs: 'rate',
+  waits_for: 'waits for',
+  share_of_idle: 'share of idle',
+  outside_steps_ns: 'outside steps',
+  max: 'longest queue',
+  mean: 'mean queue',
   wall_ns: 'wall',
   gpu: 'GPU',
   begin_ns: 'begins',
@@ -36,18 +44,26 @@ const FOOTNOTES = {
       'Total: sum of durations. Share of busy: the union of its time of the time in which any ' +
       'work of this process was on the devices.',
   calls: 'Sums of the time inside the calls, all threads.',
-  copies: 'Total: sum of durations; copies that run at once count more than once.',
+  copies:
+      'Total: sum of durations; copies that run at once count more than once. Rate: bytes over ' +
+      'that total, by direction and kind of memory.',
   ranges:
-      'Total, own (no range inside it open), launching, waiting and other are host time, summed. ' +
-      'Device: the union of the time of the work launched inside it.',
+      'Total, own (no range inside it open), in launch calls (of kernels, graphs, copies and ' +
+      'sets), in waits and other are host time, summed. Device: the union of the time in which ' +
+      'the work launched inside it ran, whenever that was. Projected: from the first begin of ' +
+      'that work to its last end, gaps counted.',
   waits: 'Host time inside calls that wait, summed over all threads.',
   steps:
-      'Wall: host time of the step. Device: the union of the work launched in it, whenever it ran.',
+      'Wall: host time of the step. Device: the union of the work launched in it, whenever it ran; ' +
+      'not known of a step that was recorded in part.',
   gaps:
       'The longest stretches of the window in which no work of this process was on the device, and ' +
       'where the thread that launches most was at the middle of each.',
   streams: 'Total: the union of the time in which work of this process was on the stream.',
-  threads: 'Sums of the time inside launching and waiting calls.'
+  queues:
+      'Work launched and not begun yet, from the begin of its launch call on. Changes: a launch or ' +
+      'a begin; the mean is over them.',
+  threads: 'Sums of the time inside launch calls (of kernels, graphs, copies and sets) and waits.'
 };
 const tables = {};
 
@@ -78,13 +94,68 @@ function gapRows() {
 function rowsOf(key) {
   if (key === 'steps') return summary.steps.each;
   if (key === 'gaps') return trace.busy.length > 0 ? gapRows() : null;
+  if (key === 'idle') return summary.idle ? summary.idle.rows.map(idleRow) : null;
+  if (key === 'queues') return summary.launches ? summary.launches.queues : null;
+  if (key === 'copies' && summary.copies) return summary.copies.map(copyRow);
   return summary[key];
+}
+
+// Null: in none, unless that was not recorded at all.
+function idleRow(row) {
+  const absent = summary.absent || {};
+  return {
+    range: row.range ?? (absent['idle.range'] ? null : '(no range)'),
+    domain: row.domain || undefined,
+    call: row.call ?? (absent['idle.call'] ? null : '(no CUDA call)'),
+    waits_for: row.waits_for || undefined,
+    gpu: row.device,
+    idle_ns: row.idle_ns,
+    share_of_idle: row.share_of_idle,
+    outside_steps_ns: row.outside_steps_ns,
+    own: row
+  };
+}
+
+function copyRow(row) {
+  const isKnown = typeof row.bytes === 'number' && row.total_ns > 0;
+  return {...row, rate_gbs: isKnown ? row.bytes / row.total_ns : null};
+}
+
+// Whose place the rows of idle time tell, and of what time.
+function idleWords() {
+  const idle = summary.idle, thread = idle.thread, absent = summary.absent || {};
+  const left = [];
+  if (idle.steps_left_out > 0) {
+    left.push(`${duration(idle.left_out_ns)} of steps with the tracer\u2019s start`);
+  }
+  if (idle.not_known_ns > 0) {
+    left.push(
+        `${duration(idle.not_known_ns)} until each stream\u2019s first work, when earlier work ` +
+        'may still run');
+  }
+  const devices = idle.devices.map(
+      d => `GPU ${d.ordinal} idle ${duration(d.idle_ns)}` +
+          (d.outside_steps_ns === null ?
+               '' :
+               `, ${duration(d.outside_steps_ns)} of it outside every step`));
+  const missing = [['ranges', 'idle.range'], ['calls', 'idle.call']].filter(([, key]) => absent[key]);
+  return 'Time in which a device had no work of this process, by the innermost range and call of ' +
+      `thread ${thread.tid}${thread.name ? ` (${thread.name})` : ''}, which ${thread.why}. ` +
+      `Looked at: ${duration(idle.looked_at_ns)} of the window\u2019s ` +
+      `${duration(summary.window.dur_ns)}${left.length ? ', without ' + left.join(' and ') : ''}. ` +
+      `${devices.join('; ')}; the rows of a device add up to that. Only calls that launch, copy, ` +
+      'set, wait or allocate are recorded.' +
+      missing.map(([what, key]) => ` Not known: ${what} (${absent[key]}).`).join('');
+}
+
+function footnote(key) {
+  return key === 'idle' ? idleWords() : FOOTNOTES[key] || '';
 }
 
 function whyNone(key, rows) {
   if (rows) return 'none';
-  const why =
-      (summary.absent || {})[key] || (key === 'gaps' ? (summary.absent || {}).devices : null);
+  const needs = {gaps: 'devices', queues: 'launches'}[key];
+  const why = (summary.absent || {})[key] || (summary.absent || {})[needs];
   return why ? `not collected: ${why}` : 'no device work was recorded';
 }
 
@@ -92,6 +163,7 @@ function cell(key, value) {
   if (value === null || value === undefined) return '\u2013';
   if (key === 'begin_ns') return exactly(value);
   if (key.endsWith('_ns')) return duration(value);
+  if (key === 'rate_gbs') return `${value.toFixed(2)}\u00a0GB/s`;
   if (key === 'bytes' || key.endsWith('_bytes')) return byteCount(value);
   if (key.startsWith('share') || key.endsWith('_share')) return percent(value);
   if (typeof value === 'number') return Number.isInteger(value) ? count(value) : value.toFixed(3);
@@ -165,7 +237,7 @@ function makeTable(key, title) {
       make(
           'div', {class: 'table-box'},
           make('table', {}, make('caption', {class: 'aside'}, title), table.head, table.body)),
-      table.more, make('p', {class: 'footnote'}, FOOTNOTES[key] || ''));
+      table.more, make('p', {class: 'footnote'}, footnote(key)));
   fillTable(table);
   return table;
 }
@@ -284,6 +356,7 @@ function rowAction(table, row) {
   }
   const name = table.key === 'copies' ? `Memcpy ${row.direction} (${row.source} -> ${row.target})` :
       table.key === 'sets' ? `Memset (${row.memory})` :
+      table.key === 'idle' ? row.own.range :
       ['kernels', 'calls', 'ranges', 'waits'].includes(table.key) ? row.name :
                                                                     null;
   if (name === null) return null;

@@ -207,6 +207,52 @@ class PageTest(unittest.TestCase):
         self.assertTrue(page.value("byId('panel-gaps').classList.contains('open')"))
         self.quiet(page)
 
+    def test_it_has_what_the_summary_has(self):
+        page = self.open('slow_loader')
+        figures = page.value("byId('figures').textContent")
+        self.assertIn('Launch latency, median', figures)
+        self.assertIn('6 pieces of device work', figures)
+        self.assertIn('at most 1 queued, on GPU 0 stream', figures)
+        cost = page.value("byId('cost-fields').textContent")
+        self.assertIn('ratio of recorded to other steps', cost)
+        ratio = page.value('summary.cost.ratio')
+        self.assertIn(f'{ratio["value"]:.3f}, between {ratio["low"]:.3f} and {ratio["high"]:.3f}',
+                      cost)
+        self.assertIn('bytes a step in raw.steps', cost)
+        self.assertIn('4.00\u00a0kB (12.0\u00a0kB of this cycle', cost)
+        page.click('#tab-copies')
+        rows = page.value('summary.copies')
+        self.assertIn(f'{rows[0]["bytes"] / rows[0]["total_ns"]:.2f}\u00a0GB/s',
+                      page.value("byId('panel-copies').textContent"))
+        self.assertIn('Pinned', page.value("byId('panel-copies').textContent"))
+        page.click('#tab-queues')
+        self.assertIn('longest queue', page.value("byId('panel-queues').textContent"))
+        page.click('#tab-ranges')
+        self.assertIn('device, projected', page.value("byId('panel-ranges').textContent"))
+        page = self.open('train')
+        self.assertIn('not measured: 2 and 4 values, 3 of each are needed',
+                      page.value("byId('cost-fields').textContent"))
+
+    def test_idle_time_by_where_the_host_was(self):
+        page = self.open('slow_loader')
+        page.click('#tab-idle')
+        words = page.value("byId('panel-idle').textContent")
+        idle = page.value('summary.idle')
+        self.assertGreater(len(idle['rows']), 1)
+        self.assertIn('thread 4242 (python), which runs the steps', words)
+        self.assertIn('(no range)', words)
+        shown = page.value("[...document.querySelectorAll('#panel-idle tbody tr')].map("
+                           "r => r.children[0].textContent)")
+        self.assertEqual(len(shown), len(idle['rows']))
+        self.assertEqual(shown[0], 'load_batch')
+        page.click('#panel-idle tbody .link')
+        self.assertEqual(page.value('itemName(view.selected.item)'), 'load_batch')
+        page = self.open('host_only')
+        page.click('#tab-idle')
+        self.assertIn('not collected: no driver library in the process',
+                      page.value("byId('panel-idle').textContent"))
+        self.quiet(page)
+
     def test_light_and_dark(self):
         back = 'getComputedStyle(document.body).backgroundColor'
         for dark in (False, True):

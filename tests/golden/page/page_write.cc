@@ -43,6 +43,7 @@ Cycle SlowLoader() {
       m.cycle.all_steps.each.begin(),
       {{0, 90 * kMs, 0}, {1, 10 * kMs, 0}, {2, 10 * kMs, 0}, {3, 10 * kMs, 0}, {4, 10 * kMs, 1}});
   m.cycle.all_steps.count = 8;
+  m.cycle.cost.raw_bytes = 12'000;
   return m.Finish();
 }
 
