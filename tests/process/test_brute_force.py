@@ -1,5 +1,6 @@
 """Every figure of summary.json, computed again from the raw records by a slow script of its own."""
 import importlib.util
+import json
 import os
 import shutil
 import unittest
@@ -41,13 +42,18 @@ class BruteForce(AgentTest):
         self.recompute(cycle, 300)
 
     def test_seeded_workloads(self):
-        for fault in ('streams', 'pageable', 'alloc'):
+        for fault in ('streams', 'pageable', 'alloc', 'sync'):
             out = os.path.join(self.scratch, fault)
             env = harness.agent_environment(out, schedule='warmup=1,active=3,repeat=1',
                                             step='nvtx:train_step', activities='+memory')
             self.run_app([app('seeded'), '--fault', fault, '--steps', '5'], env)
             cycle, = self.traced(1, out)
             self.recompute(cycle, 200)
+            with open(os.path.join(cycle.folder, 'summary.json'), encoding='utf-8') as source:
+                idle = json.load(source)['idle']['rows']
+            # Without a wait whose object is known nothing above would have looked at it.
+            if fault == 'sync':
+                self.assertTrue(any(row['waits_for'] for row in idle), idle)
 
     def replay(self, name):
         recording = os.path.join(RECORDED, name)
