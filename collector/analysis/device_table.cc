@@ -1,4 +1,4 @@
-// The table of devices: when each had work, of which kinds, and what was launched outside everything.
+// The table of devices: when each had work, of which kinds, and what was launched outside of all.
 #include "collector/analysis/tables.h"
 #include "collector/writers/json_text.h"
 
@@ -18,8 +18,7 @@ std::map<int32_t, Outside> OutsideOf(const DeviceWork& work, const RangeWork& ra
   std::map<int32_t, Outside> out;
   work.ForEach([&](const WorkItem& item) {
     if (item.step < 0) out[item.device].steps.Add(item.begin_ns, item.end_ns);
-    if (ranges.RangesOf(item.call).empty())
-      out[item.device].ranges.Add(item.begin_ns, item.end_ns);
+    if (ranges.RangesOf(item.call).empty()) out[item.device].ranges.Add(item.begin_ns, item.end_ns);
   });
   return out;
 }

@@ -46,8 +46,7 @@ struct HostThread {
 HostThread ChooseThread(const model::Cycle& cycle) {
   const size_t threads = cycle.threads.size();
   const auto any = [](const auto&) { return true; };
-  const bool has_step_thread =
-      cycle.is_from_trace || cycle.session.step_source.starts_with("nvtx");
+  const bool has_step_thread = cycle.is_from_trace || cycle.session.step_source.starts_with("nvtx");
   if (has_step_thread) {
     const uint32_t steps = Busiest(cycle.steps, threads, any);
     if (steps != kNoThread) return {steps, "runs the steps"};
@@ -69,8 +68,7 @@ class Waits {
       if (cycle.calls[static_cast<size_t>(sync.call)].thread != thread) continue;
       const std::string text = Text(sync);
       if (text.empty()) continue;
-      const auto [it, is_new] =
-          numbers.try_emplace(text, static_cast<uint32_t>(texts_.size()));
+      const auto [it, is_new] = numbers.try_emplace(text, static_cast<uint32_t>(texts_.size()));
       if (is_new) texts_.push_back(text);
       of_call_.try_emplace(sync.call, it->second);
     }
@@ -200,7 +198,9 @@ class IdleSplit {
       if (place.waits_for != kNothing) names[3] = waits_.texts()[place.waits_for];
       by_name[names].Add(figures);
     }
-    const auto text = [](const std::optional<std::string>& t) { return t ? Json(*t) : Json(nullptr); };
+    const auto text = [](const std::optional<std::string>& t) {
+      return t ? Json(*t) : Json(nullptr);
+    };
     for (const auto& [names, figures] : by_name) {
       rows_.push_back({{"device", device},
                        {"range", text(names[0])},

@@ -48,8 +48,8 @@ std::string NotRecorded(const Json& summary, const char* what, const char* key) 
 std::string IdleLead(const Json& summary) {
   const Json& idle = summary.at("idle");
   if (idle.at("devices").empty()) return "";
-  std::string out = Line(fmt::format("{}; looked at: {}", ThreadText(idle.at("thread")),
-                                     LookedAtText(summary, idle)));
+  std::string out = Line(
+      fmt::format("{}; looked at: {}", ThreadText(idle.at("thread")), LookedAtText(summary, idle)));
   for (const Json& device : idle.at("devices")) {
     std::string text = fmt::format("GPU {}: idle {}", device.at("ordinal").get<int64_t>(),
                                    Time(device, "idle_ns"));

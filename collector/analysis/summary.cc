@@ -133,8 +133,8 @@ Json Losses(const model::Cycle& cycle) {
 
 void AddIdle(const model::Cycle& cycle, const DeviceWork& work, Absences* absent, Json& out) {
   using enum Activity;
-  const Json& idle = out["idle"] = absent->TableUnless("idle", WhyNoIdleTable(cycle),
-                                                       [&] { return IdleTable(cycle, work); });
+  const Json& idle = out["idle"] =
+      absent->TableUnless("idle", WhyNoIdleTable(cycle), [&] { return IdleTable(cycle, work); });
   if (idle.is_null()) return;
   for (const Activity activity : {kNvtx, kLaunch, kSync}) {
     if (Collected(cycle, activity)) continue;

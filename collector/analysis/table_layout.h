@@ -2,7 +2,7 @@
 // Rows of cells as lines of text that fit a terminal.
 //
 // Purpose: columns as wide as their cells; the first takes what the others leave.
-// Thread rule: plain values. Failure rule: what does not fit is cut, and names that would look alike
+// Thread rule: plain values. Failure rule: what does not fit is cut; names that would look alike
 // once cut are told apart.
 #include <cstdint>
 #include <span>

@@ -33,10 +33,10 @@ constexpr Column kKernelColumns[] = {{"kernel", "name", Show::kText},
                                      {"max", "max_ns", Show::kTime},
                                      {"of busy", "share_of_busy", Show::kShare}};
 constexpr Column kRangeColumns[] = {
-    {"range", "name", Show::kText},      {"domain", "domain", Show::kText},
-    {"count", "count", Show::kCount},    {"total", "total_ns", Show::kTime},
-    {"self", "self_ns", Show::kTime},    {"launching", "launch_ns", Show::kTime},
-    {"waiting", "wait_ns", Show::kTime}, {"other", "other_ns", Show::kTime},
+    {"range", "name", Show::kText},       {"domain", "domain", Show::kText},
+    {"count", "count", Show::kCount},     {"total", "total_ns", Show::kTime},
+    {"self", "self_ns", Show::kTime},     {"launching", "launch_ns", Show::kTime},
+    {"waiting", "wait_ns", Show::kTime},  {"other", "other_ns", Show::kTime},
     {"device", "device_ns", Show::kTime}, {"projected", "projected_ns", Show::kTime}};
 constexpr Column kIdleColumns[] = {{"range", "range", Show::kText},
                                    {"call", "call", Show::kText},
@@ -104,8 +104,8 @@ constexpr Table kTables[] = {
      kStreamColumns, kStreamSums},
     {"thread", "threads", "Threads (host time; launching: in launch calls, waiting: in waits)", "",
      "total_ns", kThreadColumns, kThreadSums},
-    {"step", "steps", "Steps (wall: host time; device: union of the work the step launched)", "", "",
-     kStepColumns, kStepSums},
+    {"step", "steps", "Steps (wall: host time; device: union of the work the step launched)", "",
+     "", kStepColumns, kStepSums},
 };
 
 const Table* Find(std::string_view by) {

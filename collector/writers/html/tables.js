@@ -3,10 +3,9 @@
 
 const FIRST_ROWS = 20;
 const TABLES = [
-  ['kernels', 'Kernels'], ['calls', 'Calls'], ['copies', 'Copies'],
-  ['sets', 'Sets'], ['ranges', 'Ranges'], ['waits', 'Waits'],
-  ['steps', 'Steps'], ['idle', 'Idle time'], ['gaps', 'Idle gaps'],
-  ['streams', 'Streams'], ['queues', 'Queues'], ['threads', 'Threads']
+  ['kernels', 'Kernels'], ['calls', 'Calls'], ['copies', 'Copies'], ['sets', 'Sets'],
+  ['ranges', 'Ranges'], ['waits', 'Waits'], ['steps', 'Steps'], ['idle', 'Idle time'],
+  ['gaps', 'Idle gaps'], ['streams', 'Streams'], ['queues', 'Queues'], ['threads', 'Threads']
 ];
 const NOT_TABLES = new Set([
   'readings', 'readings_without_input', 'devices', 'notes', 'set_aside', ...TABLES.map(t => t[0])
@@ -47,8 +46,7 @@ const FOOTNOTES = {
   copies:
       'Total: sum of durations; copies that run at once count more than once. Rate: bytes over ' +
       'that total, by direction and kind of memory.',
-  ranges:
-      'Total, own (no range inside it open), in launch calls (of kernels, graphs, copies and ' +
+  ranges: 'Total, own (no range inside it open), in launch calls (of kernels, graphs, copies and ' +
       'sets), in waits and other are host time, summed. Device: the union of the time in which ' +
       'the work launched inside it ran, whenever that was. Projected: from the first begin of ' +
       'that work to its last end, gaps counted.',
@@ -138,11 +136,13 @@ function idleWords() {
           (d.outside_steps_ns === null ?
                '' :
                `, ${duration(d.outside_steps_ns)} of it outside every step`));
-  const missing = [['ranges', 'idle.range'], ['calls', 'idle.call']].filter(([, key]) => absent[key]);
+  const missing =
+      [['ranges', 'idle.range'], ['calls', 'idle.call']].filter(([, key]) => absent[key]);
   return 'Time in which a device had no work of this process, by the innermost range and call of ' +
       `thread ${thread.tid}${thread.name ? ` (${thread.name})` : ''}, which ${thread.why}. ` +
       `Looked at: ${duration(idle.looked_at_ns)} of the window\u2019s ` +
-      `${duration(summary.window.dur_ns)}${left.length ? ', without ' + left.join(' and ') : ''}. ` +
+      `${duration(summary.window.dur_ns)}${
+             left.length ? ', without ' + left.join(' and ') : ''}. ` +
       `${devices.join('; ')}; the rows of a device add up to that. Only calls that launch, copy, ` +
       'set, wait or allocate are recorded.' +
       missing.map(([what, key]) => ` Not known: ${what} (${absent[key]}).`).join('');
@@ -356,7 +356,7 @@ function rowAction(table, row) {
   }
   const name = table.key === 'copies' ? `Memcpy ${row.direction} (${row.source} -> ${row.target})` :
       table.key === 'sets' ? `Memset (${row.memory})` :
-      table.key === 'idle' ? row.own.range :
+      table.key === 'idle'                                        ? row.own.range :
       ['kernels', 'calls', 'ranges', 'waits'].includes(table.key) ? row.name :
                                                                     null;
   if (name === null) return null;

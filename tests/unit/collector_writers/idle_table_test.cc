@@ -87,11 +87,11 @@ TEST(Idle, EqualsACountOfEveryNanosecond) {
     std::map<Place, int64_t> wanted, outside;
     for (int64_t at = 5; at < kEnd; ++at) {
       for (int32_t device = 0; device < 2; ++device) {
-        const bool is_busy = std::any_of(
-            cycle.kernels.begin(), cycle.kernels.end(), [&](const model::Kernel& kernel) {
-              return cycle.lanes[kernel.lane].device == device && kernel.begin_ns <= at &&
-                     at < kernel.end_ns;
-            });
+        const bool is_busy = std::any_of(cycle.kernels.begin(), cycle.kernels.end(),
+                                         [&](const model::Kernel& kernel) {
+                                           return cycle.lanes[kernel.lane].device == device &&
+                                                  kernel.begin_ns <= at && at < kernel.end_ns;
+                                         });
         if (is_busy) continue;
         std::string call = InnermostAt(cycle, cycle.calls, 1, at);
         if (call == "cudaLaunchKernel_v7000") call = "cudaLaunchKernel";
@@ -230,8 +230,7 @@ TEST(Idle, TimeThatIsNotKnownIsNotIdle) {
   CycleMaker m;
   const uint32_t main = m.Thread(1, "main"), a = m.Lane(0, 1, 7), b = m.Lane(0, 1, 8);
   m.Step(0, 0, 100, main);
-  const int32_t call =
-      m.Call("cudaLaunchKernel_v7000", CallClass::kLaunch, main, 1, 2, 1);
+  const int32_t call = m.Call("cudaLaunchKernel_v7000", CallClass::kLaunch, main, 1, 2, 1);
   const uint32_t shape = m.Shape("k");
   m.Kernel(shape, a, 10, 20, call), m.Kernel(shape, b, 90, 95, call);
   const Json idle = Summarize(m.Finish()).at("idle");
