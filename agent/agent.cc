@@ -91,7 +91,7 @@ uint64_t Agent::RunOnce(uint64_t now_ns) {
   if (controller_->IsRecording() || gate.wants_device || !drainer_->builder().empty()) {
     next = Earlier(next, now_ns + drainer_->poll_ns());
   }
-  LetCollectorGo(gate, now_ns);
+  next = Earlier(next, LetCollectorGo(gate, now_ns));
   LogPhase(gate);
   if (main_ended_.load(std::memory_order_acquire) != 0) {
     LeaveWithLastThread(now_ns);
@@ -203,13 +203,37 @@ bool Agent::AwaitsFile() const {
 }
 
 // Once nothing is left to record, the collector is let go: an idle process holds none. A later
-// window brings the session back.
-void Agent::LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
-  if (!is_linked_ || controller_->IsRecording() || AwaitsFile()) return;
-  if (gate.wants_device || (gate.phase != Phase::kIdle && gate.phase != Phase::kDone)) return;
+// window brings the session back. Returns when to look again.
+uint64_t Agent::LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
+  const bool is_at_rest = gate.phase == Phase::kIdle || gate.phase == Phase::kDone;
+  if (controller_->IsRecording() || gate.wants_device || !is_at_rest) {
+    later_steps_.Forget();
+    return 0;
+  }
+  if (!is_linked_) return 0;
+  later_steps_.Begin(gate.process_index, RecordedSteps(), now_ns);
+  if (AwaitsFile()) return 0;
+  const uint64_t next = AwaitLaterSteps(gate, now_ns);
+  if (next != 0) return next;
   SayGoodbye(now_ns, "request");
   uplink_->Release();
   is_linked_ = false;
+  return 0;
+}
+
+uint64_t Agent::RecordedSteps() const {
+  return capture_.schedule ? capture_.schedule->active : core::LaterSteps::kFewest;
+}
+
+uint64_t Agent::AwaitLaterSteps(const core::StepGate::Snapshot& gate, uint64_t now_ns) {
+  // Slices of the clock are compared with nothing, and who was stopped has no room for more.
+  const bool has_steps = proto::HasStepSource(capture_) && controller_->cycles_closed() > 0 &&
+                         capture_.step.kind != proto::StepSetting::Kind::kEvery;
+  if (!has_steps || throttled_) return 0;
+  const uint64_t base = HostClock::Ticks();
+  const auto step_ns = static_cast<uint64_t>(HostClock::ToNs(base + gate.median_step_ticks) -
+                                             HostClock::ToNs(base));
+  return later_steps_.NextLook(gate.process_index, step_ns, now_ns);
 }
 
 void Agent::SayGoodbye(uint64_t now_ns, const char* why) {
@@ -218,7 +242,8 @@ void Agent::SayGoodbye(uint64_t now_ns, const char* why) {
   drainer_->Flush(now_ns);
   (void)uplink_->Submit(
       static_cast<uint8_t>(proto::FrameType::kGoodbye),
-      drain::EncodeGoodbye(why, drainer_->EncodeLossReport(), drainer_->last_sequence()),
+      drain::EncodeGoodbye(why, drainer_->EncodeLossReport(), drainer_->last_sequence(),
+                           controller_->EncodeUntoldSteps()),
       drainer_->last_sequence() + 1, {});
 }
 

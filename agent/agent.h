@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/core/later_steps.h"
 #include "agent/drain/drainer.h"
 #include "agent/drain/io/uplink.h"
 #include "agent/drain/redactor.h"
@@ -79,7 +80,9 @@ class Agent {
   // `head` and the most frequent ranges as values of --step; empty where none was seen.
   [[nodiscard]] static std::string RangesSeen(const char* head);
   [[nodiscard]] static std::string CapLine(const core::StepGate::Snapshot& gate);
-  void LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns);
+  uint64_t LetCollectorGo(const core::StepGate::Snapshot& gate, uint64_t now_ns);
+  [[nodiscard]] uint64_t RecordedSteps() const;  // of one cycle
+  [[nodiscard]] uint64_t AwaitLaterSteps(const core::StepGate::Snapshot& gate, uint64_t now_ns);
   [[nodiscard]] bool AwaitsFile() const;
   void SayGoodbye(uint64_t now_ns, const char* why);
   void LogPhase(const core::StepGate::Snapshot& gate);
@@ -133,6 +136,7 @@ class Agent {
   std::unique_ptr<trigger::ProfilerRange> profiler_;
   std::string control_folder_;
 
+  core::LaterSteps later_steps_;
   uint32_t signals_seen_ = 0;
   uint64_t busy_count_ = 0;
   uint64_t stop_at_ns_ = 0;   // start --for

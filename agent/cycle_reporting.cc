@@ -101,17 +101,28 @@ void PhaseController::NoteDroppedSteps(drain::CycleReportData* report) {
   steps_dropped_before_ = dropped;
 }
 
-void PhaseController::FillAllSteps(drain::CycleReportData* report) {
+std::vector<drain::StepDurationRow> PhaseController::KeptStepRows(uint64_t* ended) {
   std::vector<core::StepGate::StepDuration> rows(2 * core::StepGate::kKeptDurations);
-  uint64_t ended = 0;
   const uint32_t count =
-      gate_->CopyDurations(rows.data(), static_cast<uint32_t>(rows.size()), &ended);
+      gate_->CopyDurations(rows.data(), static_cast<uint32_t>(rows.size()), ended);
   std::vector<drain::StepDurationRow> kept;
   kept.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     kept.push_back({rows[i].index, TicksToNs(rows[i].ticks), rows[i].collecting});
   }
+  return kept;
+}
+
+void PhaseController::FillAllSteps(drain::CycleReportData* report) {
+  uint64_t ended = 0;
+  std::vector<drain::StepDurationRow> kept = KeptStepRows(&ended);
   new_step_rows_.Take(std::move(kept), ended, report);
+}
+
+std::string PhaseController::EncodeUntoldSteps() {
+  uint64_t ended = 0;
+  std::vector<drain::StepDurationRow> kept = KeptStepRows(&ended);
+  return drain::EncodeAllSteps(ended, new_step_rows_.Of(std::move(kept)));
 }
 
 std::vector<drain::NameCountRow> TopRangeRows(uint32_t most) {

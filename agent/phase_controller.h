@@ -67,6 +67,8 @@ class PhaseController {
   [[nodiscard]] std::vector<uint32_t> DevicesInUse();
   [[nodiscard]] uint32_t cycles_closed() const { return cycles_closed_; }
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
+  // Steps that ended since the last report, for the goodbye: an encoded AllSteps.
+  [[nodiscard]] std::string EncodeUntoldSteps();
   // Kinds of --require that the last cycle could not collect.
   [[nodiscard]] uint32_t unmet_requirements() const { return unmet_; }
 
@@ -113,6 +115,7 @@ class PhaseController {
   // cycle_reporting.cc
   [[nodiscard]] drain::CycleReportData MakeReport(const ClosingCycle& closing, uint64_t tail_ns,
                                                   uint64_t in_vain);
+  [[nodiscard]] std::vector<drain::StepDurationRow> KeptStepRows(uint64_t* ended);
   void FillAllSteps(drain::CycleReportData* report);
   void DescribeGpu(const ClosingCycle& closing, drain::CycleReportData* report);
   void DescribeKinds(const ClosingCycle& closing, drain::CycleReportData* report);

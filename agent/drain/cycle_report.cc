@@ -51,25 +51,6 @@ void WriteCost(ReportWriter* report, const CycleCost& cost) {
   PutBool(&message, callback_ns_measured, cost.callback_ns_measured);
 }
 
-void WriteAllSteps(ReportWriter* report, const CycleReportData& data) {
-  if (data.steps_ended == 0) return;
-  using enum wire::AllSteps;
-  protozero::pbf_builder<wire::AllSteps> message(*report, wire::CycleReport::all_steps);
-  PutUint(&message, count, data.steps_ended);
-  // `count` is that of all steps, not of the entries: columns are given in full, zeros too.
-  std::string column;
-  const auto put = [&](wire::AllSteps field, auto&& value_of) {
-    column.clear();
-    for (const StepDurationRow& row : data.all_steps) {
-      protozero::add_varint_to_buffer(&column, value_of(row));
-    }
-    PutBytes(&message, field, column);
-  };
-  put(index, [](const StepDurationRow& row) { return row.index; });
-  put(duration_ns, [](const StepDurationRow& row) { return row.duration_ns; });
-  put(collecting, [](const StepDurationRow& row) { return row.collecting; });
-}
-
 void WriteLoss(protozero::pbf_builder<wire::LossReport>* report, uint32_t kind,
                const KindTotals& totals) {
   using enum wire::KindLoss;
@@ -110,13 +91,38 @@ std::string EncodeLossReport(const KindTotals (&totals)[kActivityKinds]) {
   return bytes;
 }
 
+std::string EncodeAllSteps(uint64_t ended, const std::vector<StepDurationRow>& rows) {
+  std::string bytes;
+  if (ended == 0) return bytes;
+  using enum wire::AllSteps;
+  protozero::pbf_builder<wire::AllSteps> message(bytes);
+  PutUint(&message, count, ended);
+  // `count` is that of all steps, not of the entries: columns are given in full, zeros too.
+  std::string column;
+  const auto put = [&](wire::AllSteps field, auto&& value_of) {
+    column.clear();
+    for (const StepDurationRow& row : rows) {
+      protozero::add_varint_to_buffer(&column, value_of(row));
+    }
+    PutBytes(&message, field, column);
+  };
+  put(index, [](const StepDurationRow& row) { return row.index; });
+  put(duration_ns, [](const StepDurationRow& row) { return row.duration_ns; });
+  put(collecting, [](const StepDurationRow& row) { return row.collecting; });
+  return bytes;
+}
+
 // A row is new when its step is: rows are written in the order of steps, whichever place they take.
+std::vector<StepDurationRow> NewStepRows::Of(std::vector<StepDurationRow> kept) const {
+  std::erase_if(kept, [this](const StepDurationRow& row) { return row.index < until_; });
+  return kept;
+}
+
 void NewStepRows::Take(std::vector<StepDurationRow> kept, uint64_t ended,
                        CycleReportData* report) {
   report->steps_ended = ended;
-  std::erase_if(kept, [this](const StepDurationRow& row) { return row.index < until_; });
-  for (const StepDurationRow& row : kept) until_ = std::max(until_, row.index + 1);
-  report->all_steps = std::move(kept);
+  report->all_steps = Of(std::move(kept));
+  for (const StepDurationRow& row : report->all_steps) until_ = std::max(until_, row.index + 1);
 }
 
 std::string EncodeCycleReport(const CycleReportData& data) {
@@ -127,7 +133,7 @@ std::string EncodeCycleReport(const CycleReportData& data) {
   WriteGpu(&report, data.gpu);
   WriteKinds(&report, data.kinds);
   WriteCost(&report, data.cost);
-  WriteAllSteps(&report, data);
+  PutBytes(&report, all_steps, EncodeAllSteps(data.steps_ended, data.all_steps));
   PutUint(&report, overlapping_steps, data.overlapping_steps);
   PutUint(&report, unmatched_ends, data.unmatched_ends);
   PutUint(&report, truncated_names, data.truncated_names);

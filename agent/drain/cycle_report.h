@@ -46,10 +46,14 @@ struct CycleReportData {
 class NewStepRows {
  public:
   void Take(std::vector<StepDurationRow> kept, uint64_t ended, CycleReportData* report);
+  // The same without taking them: a goodbye may be heard by another collector than the next report.
+  [[nodiscard]] std::vector<StepDurationRow> Of(std::vector<StepDurationRow> kept) const;
 
  private:
   uint64_t until_ = 0;  // rows of steps below this have been taken
 };
+// The encoded AllSteps of batch.proto; "" before the first step ended. `ended`: of all steps.
+[[nodiscard]] std::string EncodeAllSteps(uint64_t ended, const std::vector<StepDurationRow>& rows);
 // The encoded CycleReport of batch.proto.
 [[nodiscard]] std::string EncodeCycleReport(const CycleReportData& report);
 

@@ -99,7 +99,7 @@ namespace stepagent::drain::wire {
     X(run_dir, 5) X(collector_version, 6)
 #define STEPAGENT_FIELDS_Written(X) X(cycle, 1) X(complete, 2) X(files, 3) X(error, 4)
 #define STEPAGENT_FIELDS_Throttle(X) X(stop, 1) X(reason, 2)
-#define STEPAGENT_FIELDS_Goodbye(X) X(ended, 1) X(losses, 2) X(last_sequence, 3)
+#define STEPAGENT_FIELDS_Goodbye(X) X(ended, 1) X(losses, 2) X(last_sequence, 3) X(all_steps, 4)
 #define STEPAGENT_FIELDS_ControlRequest(X) X(protocol, 1) X(verb, 2) X(steps, 3) X(duration_ns, 4) \
     X(settings, 5) X(at_step, 6) X(by_signal, 7)
 #define STEPAGENT_FIELDS_ControlAnswer(X) X(verdict, 1) X(reason, 2) X(status, 3)

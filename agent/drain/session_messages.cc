@@ -202,12 +202,14 @@ std::string EncodeHello(const HelloData& data) {
   return bytes;
 }
 
-std::string EncodeGoodbye(std::string_view ended, std::string_view losses, uint64_t last_sequence) {
+std::string EncodeGoodbye(std::string_view ended, std::string_view losses, uint64_t last_sequence,
+                          std::string_view all_steps) {
   std::string bytes;
   Builder<wire::Goodbye> goodbye(bytes);
   PutText(&goodbye, wire::Goodbye::ended, ended);
   PutBytes(&goodbye, wire::Goodbye::losses, losses);
   PutUint(&goodbye, wire::Goodbye::last_sequence, last_sequence);
+  PutBytes(&goodbye, wire::Goodbye::all_steps, all_steps);
   return bytes;
 }
 

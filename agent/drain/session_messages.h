@@ -52,9 +52,10 @@ struct HelloData {
 // Offers the protocols of proto/frame.h.
 [[nodiscard]] std::string EncodeHello(const HelloData& hello);
 
-// `losses`: an encoded LossReport (Drainer::EncodeLossReport).
+// `losses`: an encoded LossReport (Drainer::EncodeLossReport); `all_steps`: an encoded AllSteps of
+// what no report has told yet, "" none.
 [[nodiscard]] std::string EncodeGoodbye(std::string_view ended, std::string_view losses,
-                                        uint64_t last_sequence);
+                                        uint64_t last_sequence, std::string_view all_steps);
 
 struct WelcomeData {
   bool accepted = false;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "collector/analysis/per_step.h"
@@ -92,56 +91,112 @@ Json Distribution(std::vector<int64_t> values_ns) {
   return out;
 }
 
-namespace {
-
-struct StepTimes {  // of the cycle's own steps and of those around it
-  std::vector<int64_t> before, active, after, uncollected;
-};
-
-StepTimes StepTimesOf(const model::Cycle& cycle) {
-  uint64_t first = std::numeric_limits<uint64_t>::max(), last = 0;
-  StepTimes out;
+RecordedSteps RecordedStepsOf(const model::Cycle& cycle) {
+  RecordedSteps out;
   for (const model::Step& step : cycle.steps) {
-    first = std::min(first, step.process_index);  // as all_steps counts
-    last = std::max(last, step.process_index);
-    if (step.complete && !step.contains_tracer_start && step.end_ns >= step.begin_ns) {
-      out.active.push_back(step.end_ns - step.begin_ns);
-    }
-  }
-  for (const model::StepDuration& step : cycle.all_steps.each) {
-    if (step.collecting != 0 || cycle.steps.empty()) continue;
-    const bool is_beside = step.index < first || step.index > last;
-    const auto ns = static_cast<int64_t>(step.dur_ns);
-    if (is_beside && step.index != 0) out.uncollected.push_back(ns);
-    if (step.index < first) out.before.push_back(ns);
-    if (step.index > last) out.after.push_back(ns);
+    const bool counts =
+        step.complete && !step.contains_tracer_start && step.end_ns >= step.begin_ns;
+    out.Add(step.process_index, counts, step.end_ns - step.begin_ns);
   }
   return out;
 }
 
+RecordedSteps RecordedStepsOf(const Json& manifest) {
+  RecordedSteps out;
+  for (const Json& step : manifest.at("steps")) {
+    const auto begin = step.at("begin_ns").get<int64_t>(), end = step.at("end_ns").get<int64_t>();
+    const bool counts = step.at("complete") == true && step.at("contains_tracer_start") != true &&
+                        end >= begin;
+    out.Add(step.at("process_index").get<uint64_t>(), counts, end - begin);
+  }
+  return out;
+}
+
+void RecordedSteps::Add(uint64_t process_index, bool counts, int64_t ns) {
+  first = std::min(first, process_index);
+  last = std::max(last, process_index);
+  if (counts) wall_ns.push_back(ns);
+}
+
+namespace {
+
+struct StepTimes {  // of steps that nobody recorded
+  std::vector<int64_t> before, after, others;
+};
+
+// Behind a cycle up to where the next one begins to collect; of others step 0 is none, because it
+// pays for all that happens once.
+StepTimes StepTimesBeside(const RecordedSteps& recorded, const OtherSteps& all) {
+  StepTimes out;
+  for (const model::StepDuration& step : all.steps->each) {
+    if (step.collecting != 0 || recorded.first > recorded.last) continue;
+    const auto ns = static_cast<int64_t>(step.dur_ns);
+    const bool is_before = step.index < recorded.first;
+    const bool is_after = step.index > recorded.last && (!all.until || step.index < *all.until);
+    if (is_before) out.before.push_back(ns);
+    if (is_after) out.after.push_back(ns);
+    if ((is_before || is_after) && step.index != 0) out.others.push_back(ns);
+  }
+  return out;
+}
+
+Json Group(std::vector<int64_t> values_ns, const std::string& why_none) {
+  Json out = Distribution(std::move(values_ns));
+  out["reason"] = out.at("steps") == 0 ? Json("not measured: " + why_none) : Json(nullptr);
+  return out;
+}
+
+std::string Or(const std::string& why, const char* otherwise) {
+  return why.empty() ? otherwise : why;
+}
+
 }  // namespace
 
+void SetStepTimes(const RecordedSteps& recorded, const OtherSteps& others, Json* cost) {
+  const bool is_compared = others.why_not_compared.empty();
+  StepTimes times = is_compared ? StepTimesBeside(recorded, others) : StepTimes();
+  std::vector<int64_t> active = is_compared ? recorded.wall_ns : std::vector<int64_t>();
+  Json ratio = RatioOfMedians(active, std::move(times.others));
+  if (!is_compared) ratio["reason"] = "not measured: " + others.why_not_compared;
+  const auto why = [&](const std::string& known, const char* otherwise) {
+    return Or(others.why_not_compared, Or(known, otherwise).c_str());
+  };
+  (*cost)["before"] = Group(std::move(times.before),
+                            why(others.why_none_before,
+                                "no step without collection ended before the cycle"));
+  (*cost)["active"] =
+      Group(std::move(active), why("", "no whole step without the tracer's start"));
+  (*cost)["after"] = Group(std::move(times.after),
+                           why(others.why_none_after,
+                               "no step without collection ended behind the cycle"));
+  (*cost)["ratio"] = std::move(ratio);
+}
+
 Json CostOf(const model::Cycle& cycle) {
-  const std::string no_times = WhyStepsDoNotCompare(cycle);
-  StepTimes times = no_times.empty() ? StepTimesOf(cycle) : StepTimes();
   const model::AgentCost& c = cycle.cost;
   const bool has_share = c.raw_bytes.has_value() && !cycle.steps.empty();
-  Json ratio = RatioOfMedians(times.active, std::move(times.uncollected));
-  if (!no_times.empty()) ratio["reason"] = "not measured: " + no_times;
-  return {{"before", Distribution(std::move(times.before))},
-          {"active", Distribution(std::move(times.active))},
-          {"after", Distribution(std::move(times.after))},
-          {"ratio", std::move(ratio)},
-          {"callback_ns", OrNull(c.callback_ns)},
-          {"callbacks", OrNull(c.callbacks)},
-          {"arm_wait_ns", OrNull(c.arm_wait_ns)},
-          {"arm_ns", OrNull(c.arm_ns)},
-          {"drain_cpu_ns", OrNull(c.drain_cpu_ns)},
-          {"device_flush_age_ns", OrNull(c.device_flush_age_ns)},
-          {"memory", {{"host_bytes", OrNull(c.host_bytes)}, {"device_bytes", nullptr}}},
-          {"raw_bytes", OrNull(c.raw_bytes)},
-          {"raw_bytes_steps", c.raw_bytes ? Json(cycle.steps.size()) : Json(nullptr)},
-          {"bytes_per_step", has_share ? Json(*c.raw_bytes / cycle.steps.size()) : Json(nullptr)}};
+  const char* const only_recorded = "a Kineto file holds recorded steps only";
+  Json cost = Json::object();
+  SetStepTimes(RecordedStepsOf(cycle),
+               {.steps = &cycle.all_steps,
+                .until = std::nullopt,
+                .why_not_compared = WhyStepsDoNotCompare(cycle),
+                .why_none_before = cycle.is_from_trace ? only_recorded : "",
+                .why_none_after =
+                    cycle.is_from_trace ? only_recorded : cycle.why_no_later_steps},
+               &cost);
+  cost.update({{"callback_ns", OrNull(c.callback_ns)},
+               {"callbacks", OrNull(c.callbacks)},
+               {"arm_wait_ns", OrNull(c.arm_wait_ns)},
+               {"arm_ns", OrNull(c.arm_ns)},
+               {"drain_cpu_ns", OrNull(c.drain_cpu_ns)},
+               {"device_flush_age_ns", OrNull(c.device_flush_age_ns)},
+               {"memory", {{"host_bytes", OrNull(c.host_bytes)}, {"device_bytes", nullptr}}},
+               {"raw_bytes", OrNull(c.raw_bytes)},
+               {"raw_bytes_steps", c.raw_bytes ? Json(cycle.steps.size()) : Json(nullptr)},
+               {"bytes_per_step",
+                has_share ? Json(*c.raw_bytes / cycle.steps.size()) : Json(nullptr)}});
+  return cost;
 }
 
 }  // namespace stepagent::analysis

@@ -43,6 +43,7 @@ enum ThresholdIndex : size_t {
   kOverlapShare,
   kAllocsPerStep,
   kCallbackShare,
+  kDiffSteps,
   kCostRatio,
   kThresholdCount
 };
@@ -109,6 +110,14 @@ using Rule = std::optional<Reading> (*)(const ReadingContext&);
 [[nodiscard]] std::optional<Reading> AllocationsInSteps(const ReadingContext& c);
 [[nodiscard]] std::optional<Reading> ProfilerCost(const ReadingContext& c);
 [[nodiscard]] std::optional<Reading> PrivateNames(const ReadingContext& c);
+// Callbacks run on every thread that calls: their time is a sum, and no share of the window.
+struct CallingThreads {
+  size_t count = 0;
+  double busiest = 1;  // what part of all calls the thread with most of them made
+};
+// ProfilerCost by its facts alone: a summary's cost may become known after its cycle is gone.
+[[nodiscard]] std::optional<Reading> ProfilerCostOf(const Json& cost, const CallingThreads& threads,
+                                                    double window_ns);
 
 // What rules share.
 [[nodiscard]] std::vector<Gap> FindGaps(const ReadingContext& c);

@@ -77,11 +77,6 @@ std::optional<Reading> AllocationsInSteps(const ReadingContext& c) {
 
 namespace {
 
-struct CallingThreads {
-  size_t count = 0;
-  double busiest = 1;  // what part of all calls the thread with most of them made
-};
-
 CallingThreads FindCallingThreads(const ReadingContext& c) {
   CallingThreads out;
   std::map<uint32_t, uint64_t> calls;
@@ -95,11 +90,14 @@ CallingThreads FindCallingThreads(const ReadingContext& c) {
 }  // namespace
 
 std::optional<Reading> ProfilerCost(const ReadingContext& c) {
-  const Json& callback_ns = c.cost.at("callback_ns");
-  const Json& ratio = c.cost.at("ratio");
-  // Callbacks run on every thread that calls: their time is a sum, and no share of the window.
-  const CallingThreads threads = FindCallingThreads(c);
-  const double window_ns = double(c.cycle.window_end_ns - c.cycle.window_begin_ns);
+  return ProfilerCostOf(c.cost, FindCallingThreads(c),
+                        double(c.cycle.window_end_ns - c.cycle.window_begin_ns));
+}
+
+std::optional<Reading> ProfilerCostOf(const Json& cost, const CallingThreads& threads,
+                                      double window_ns) {
+  const Json& callback_ns = cost.at("callback_ns");
+  const Json& ratio = cost.at("ratio");
   const double share =
       callback_ns.is_number() ? threads.busiest * callback_ns.get<double>() / window_ns : 0;
   const bool is_slower =
@@ -121,9 +119,9 @@ std::optional<Reading> ProfilerCost(const ReadingContext& c) {
         Duration(static_cast<int64_t>(window_ns)));
   }
   std::string text = "callbacks not measured";
-  if (callback_ns.is_number() && c.cost.at("callbacks").is_number()) {
+  if (callback_ns.is_number() && cost.at("callbacks").is_number()) {
     text = fmt::format("{} in {} callbacks over all threads", Duration(callback_ns.get<int64_t>()),
-                       Count(c.cost.at("callbacks").get<uint64_t>()));
+                       Count(cost.at("callbacks").get<uint64_t>()));
   }
   if (ratio.at("low").is_number()) {
     text += fmt::format("; ratio of the step medians {:.3f}, between {:.3f} and {:.3f}",

@@ -44,6 +44,8 @@ constexpr std::array<Threshold, kThresholdCount> kTable = {{
     {"allocations_per_step", 1, "a steady loop has none; one a step is a pattern, not an accident"},
     {"callback_share", 0.05,
      "of the busiest thread's window in our callbacks; less is below what steps differ by"},
+    {"diff_steps", 4,
+     "on each side; of three, ranges lie apart by chance in one row of 10, of four in one of 35"},
     {"cost_ratio", 1.05, "that the ratio's interval lies above; less no reader would act on"},
 }};
 

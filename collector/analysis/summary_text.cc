@@ -35,6 +35,18 @@ std::string Line(const std::string& label, const std::string& text) {
   return Paragraph(label, 11, text, kTextColumns);
 }
 
+// Of a trace in several files: which of them this is, and the steps in it.
+std::string PartText(const Json& s) {
+  const Json part = s.at("cycle").value("part", Json());
+  if (!part.is_object()) return "";
+  std::string out = fmt::format(", part {} of {}", part.at("number").get<uint64_t>(),
+                                part.at("of").get<uint64_t>());
+  const Json& each = s.at("steps").at("each");
+  if (each.empty()) return out;
+  return out + fmt::format(" (steps {} to {})", each.front().at("index").get<uint64_t>(),
+                           each.back().at("index").get<uint64_t>());
+}
+
 std::string Title(const Json& s) {
   const Json& session = s.at("session");
   std::string out = Fit(Text(session, "exe"), 40);
@@ -44,9 +56,10 @@ std::string Title(const Json& s) {
       out += fmt::format(" of {}", session.at("world_size").get<int64_t>());
   }
   if (!Text(session, "host").empty()) out += "  host " + Fit(Text(session, "host"), 24);
-  if (session.at("pid").get<uint64_t>() != 0)
+  if (session.at("pid").is_number())
     out += fmt::format("  pid {}", session.at("pid").get<uint64_t>());
-  return out + fmt::format("  cycle {}\n", s.at("cycle").at("index").get<uint64_t>());
+  out += fmt::format("  cycle {}", s.at("cycle").at("index").get<uint64_t>());
+  return out + PartText(s) + "\n";
 }
 
 // At graph level: what the tables below do not hold.
@@ -70,7 +83,7 @@ std::string Warnings(const Json& s) {
   } else {
     out += Line("gpu", Text(gpu, "status") + (reason.empty() ? "" : ": " + reason));
   }
-  if (!cycle.at("complete").get<bool>()) {
+  if (cycle.at("complete") == false) {
     const std::string why = Fit(Text(cycle, "reason"), 120), ended = Text(cycle, "ended");
     // A schedule that ran to its end can still lack device work that never came.
     const std::string what = ended == "schedule"
@@ -124,16 +137,15 @@ std::string ApartLine(const Json& s) {
 }
 
 std::string GroupText(const Json& group) {
-  if (!group.at("median_ns").is_number()) return "not measured";
+  if (!group.at("median_ns").is_number()) {
+    const std::string why = Text(group, "reason");
+    const size_t colon = why.find(": ");
+    return colon == std::string::npos ? "not measured"
+                                      : "not measured (" + why.substr(colon + 2) + ")";
+  }
   return fmt::format("{} (n={}, {} to {})", Time(group.at("median_ns")),
                      group.at("steps").get<uint64_t>(), Time(group.at("min_ns")),
                      Time(group.at("max_ns")));
-}
-
-// A cycle is written when its window is over: later steps are in later cycles' `all_steps`.
-std::string AfterText(const Json& group) {
-  if (group.at("median_ns").is_number()) return GroupText(group);
-  return "not measured (written before later steps ended)";
 }
 
 std::string RatioText(const Json& ratio) {
@@ -154,9 +166,13 @@ std::string StepTimesLines(const Json& s, const Json& cost) {
     return Line("cost",
                 "step times with and without collection " + Text(cost.at("ratio"), "reason"));
   }
+  const std::string before = GroupText(cost.at("before")), after = GroupText(cost.at("after"));
+  const std::string active = GroupText(cost.at("active"));
+  const bool is_alone = before == after && !cost.at("before").at("median_ns").is_number();
   std::string out =
-      Line("cost", "step median before " + GroupText(cost.at("before")) + ", active " +
-                       GroupText(cost.at("active")) + ", after " + AfterText(cost.at("after")));
+      Line("cost", is_alone ? "step median active " + active + ", before and after " + after
+                            : "step median before " + before + ", active " + active + ", after " +
+                                  after);
   if (cost.contains("ratio")) out += Line("", RatioText(cost.at("ratio")));
   return out;
 }

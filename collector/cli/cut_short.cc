@@ -28,6 +28,7 @@ bool GoesOn(const std::string& raw_path) {
 void NoteGoesOn(model::Cycle* cycle) {
   if (cycle->complete || cycle->ended != "killed") return;
   cycle->reason = model::kGoesOnText;
+  cycle->why_no_later_steps = model::kGoesOnText;
 }
 
 }  // namespace stepagent::cli

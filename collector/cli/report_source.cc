@@ -8,7 +8,9 @@
 
 #include <unistd.h>
 
+#include "collector/analysis/cost_amend.h"
 #include "collector/analysis/kineto_reader.h"
+#include "collector/analysis/per_step.h"
 #include "collector/analysis/summary.h"
 #include "collector/cli/cut_short.h"
 #include "collector/cli/input_file.h"
@@ -16,6 +18,7 @@
 #include "collector/launch/missing_ranks.h"
 #include "collector/launch/progress_bar.h"
 #include "collector/launch/session_files.h"
+#include "collector/model/process_end.h"
 #include "collector/spool/folders.h"
 #include "collector/spool/names.h"
 #include "collector/spool/recover.h"
@@ -76,10 +79,12 @@ void ReportSource::Unreadable(std::string line) {
 
 void ReportSource::Take(std::string origin, Json summary, std::vector<std::string> files) {
   const Json& cycle = summary.at("cycle");
-  const Json& reason = cycle.at("reason");
+  const auto text = [&cycle](const char* key) {
+    const Json& member = cycle.at(key);
+    return member.is_string() ? member.get<std::string>() : std::string();
+  };
   std::string line =
-      CutShortLine(origin, cycle.at("complete").get<bool>(), cycle.at("ended").get<std::string>(),
-                   reason.is_string() ? reason.get<std::string>() : "");
+      CutShortLine(origin, cycle.at("complete") != false, text("ended"), text("reason"));
   if (!line.empty()) problems_.push_back(std::move(line));
   for (const auto& [kind, loss] : summary.at("losses").items()) {
     problems_.push_back(origin + ": " + kind + ": " + loss.at("dropped").dump() + " dropped, " +
@@ -252,19 +257,43 @@ void ReportSource::AddRaw(const std::string& path) {
   spool::RawReport report;
   size_t found = 0;
   const bool goes_on = GoesOn(path);
+  analysis::RecordedSteps recorded;  // of the last cycle
+  uint32_t last = 0;
   const std::string error = spool::ReadCycles(
       path,
       [&](model::Cycle cycle) {
         if (goes_on) NoteGoesOn(&cycle);
         Take(path + " cycle " + std::to_string(cycle.index), analysis::Summarize(cycle), {});
+        recorded = analysis::RecordedStepsOf(cycle);
+        last = cycle.index;
         ++found;
       },
-      &report);
+      &report,
+      [&](const model::LaterSteps& later) {
+        if (found == 0 || later.cycle != last) return;
+        AddLaterSteps(recorded, later, goes_on && !report.said_goodbye);
+      });
   if (!error.empty()) return Unreadable(error);
   for (std::string& line : spool::ProblemsOf(report, path)) {
     problems_.push_back(std::move(line));
   }
   if (found == 0) problems_.push_back(path + ": no step was recorded");
+}
+
+// To the cycle taken last.
+void ReportSource::AddLaterSteps(const analysis::RecordedSteps& recorded,
+                                 const model::LaterSteps& later, bool goes_on) {
+  Json& summary = cycles_.back().summary;
+  const Json& source = summary.at("session").at("step_source");
+  analysis::AmendSummary(
+      recorded,
+      {.steps = &later.all_steps,
+       .until = later.until,
+       .why_not_compared =
+           source.is_string() ? analysis::WhyStepsDoNotCompare(source.get<std::string>()) : "",
+       .why_none_before = {},
+       .why_none_after = goes_on ? std::string(model::kGoesOnText) : later.why_none},
+      &summary);
 }
 
 void ReportSource::AddKineto(const std::string& path) {

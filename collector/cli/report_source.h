@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/analysis/cost.h"
 #include "nlohmann/json.hpp"
 
 namespace stepagent::cli {
@@ -39,6 +40,8 @@ class ReportSource {
   void AddCycle(const std::string& path, const std::string& run_dir);
   void AddTraces(const std::string& path, const std::vector<std::string>& names);
   void AddRaw(const std::string& path);
+  void AddLaterSteps(const analysis::RecordedSteps& recorded, const model::LaterSteps& later,
+                     bool goes_on);
   void AddKineto(const std::string& path);
   void Recover(const std::string& path);
   void Take(std::string origin, nlohmann::ordered_json summary, std::vector<std::string> files);

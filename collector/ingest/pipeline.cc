@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
+#include "collector/ingest/cycle_amend.h"
 #include "collector/model/batch_head.h"
 #include "collector/model/session_info.h"
 #include "collector/spool/folders.h"
@@ -172,6 +175,7 @@ bool SessionPipeline::OnBatch(const spool::RawFrame& frame, int64_t now_ns) {
   NoteBegun(batch);
   TellFigures(batch);
   Dispatch(builder_->TakeClosed());
+  AmendAll();
   TellLetGo();
   KeepWithinMemory();
   return true;
@@ -197,6 +201,7 @@ bool SessionPipeline::OnGoodbye(const spool::RawFrame& frame) {
   }
   Append(frame);
   builder_->Add(goodbye);
+  AmendAll();
   TellLosses(goodbye.losses());
   said_goodbye_ = true;
   return true;
@@ -222,6 +227,7 @@ void SessionPipeline::Finish(const std::string& why, std::function<void()> done)
     if (cycle.ended == "killed" && !why.empty() && !knows_end_) cycle.reason = why;
   }
   Dispatch(std::move(rest));
+  AmendAll();
   Settle();  // without a cycle, too: the number it held for the time being may be another's
   TellLetGo();
   Post([self = shared_from_this(), done = std::move(done)] {
@@ -246,7 +252,11 @@ void SessionPipeline::Post(std::function<void()> job) {
 
 void SessionPipeline::Dispatch(std::vector<model::Cycle> cycles) {
   for (model::Cycle& cycle : cycles) {
-    if (IsWritten(Place(), cycle.index)) continue;  // an earlier collector did
+    AmendBefore(cycle.index);
+    if (IsWritten(Place(), cycle.index)) {  // an earlier collector did
+      last_rewritten_ = cycle.index;
+      continue;
+    }
     if (WasDeferred(cycle.index)) continue;
     Settle();
     {
@@ -258,6 +268,39 @@ void SessionPipeline::Dispatch(std::vector<model::Cycle> cycles) {
     auto shared = std::make_shared<model::Cycle>(std::move(cycle));
     Post([self = shared_from_this(), shared] { self->WriteOne(std::move(*shared)); });
   }
+}
+
+void SessionPipeline::AmendBefore(uint32_t next) {
+  std::vector<model::LaterSteps> told = builder_->TakeLaterSteps();
+  later_steps_.insert(later_steps_.end(), std::make_move_iterator(told.begin()),
+                      std::make_move_iterator(told.end()));
+  std::vector<model::LaterSteps> rest;
+  for (model::LaterSteps& later : later_steps_) {
+    later.cycle < next ? Amend(std::move(later)) : rest.push_back(std::move(later));
+  }
+  later_steps_ = std::move(rest);
+}
+
+// Whoever wrote a cycle amended it before the next one, so that in a replay only the last can lack
+// what was told since.
+void SessionPipeline::Amend(model::LaterSteps later) {
+  if (last_rewritten_ == later.cycle) {
+    replayed_later_ = std::move(later);
+    return;
+  }
+  const auto need = static_cast<int64_t>(later.all_steps.each.size() * sizeof(model::StepDuration));
+  AddPending(need);
+  auto shared = std::make_shared<model::LaterSteps>(std::move(later));
+  Post([self = shared_from_this(), shared, need] {
+    const std::string error = AmendCycle(*shared, self->Place());
+    if (!error.empty()) self->Problem(error);
+    self->AddPending(-need);
+  });
+}
+
+void SessionPipeline::AmendReplayed() {
+  last_rewritten_.reset();
+  if (auto later = std::exchange(replayed_later_, std::nullopt)) Amend(*std::move(later));
 }
 
 // The first cycle decides the rank of a session that had none, and with it the folder's name.

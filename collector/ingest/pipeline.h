@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -120,6 +121,11 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   void Keep(const std::string& line);
   void Settle();
   void Dispatch(std::vector<model::Cycle> cycles);
+  // Of cycles before `next`.
+  void AmendBefore(uint32_t next);
+  void AmendAll() { AmendBefore(UINT32_MAX); }
+  void AmendReplayed();
+  void Amend(model::LaterSteps later);
   void WriteOne(model::Cycle cycle);
   void Record(const model::Cycle& cycle, const CycleOutput& output);
   void AddPending(int64_t bytes);
@@ -145,6 +151,10 @@ class SessionPipeline : public std::enable_shared_from_this<SessionPipeline> {
   bool is_throttled_ = false, is_finished_ = false, knows_end_ = false;
   uint64_t raw_cut_bytes_ = 0;
   std::string last_append_error_;
+  std::vector<model::LaterSteps> later_steps_;  // whose cycles are not given yet
+  // In a replay: the last cycle that an earlier collector wrote, and what was told of it since.
+  std::optional<uint32_t> last_rewritten_;
+  std::optional<model::LaterSteps> replayed_later_;
 
   mutable std::mutex mutex_;  // below: shared with the writing jobs
   std::string session_dir_;

@@ -66,6 +66,7 @@ std::string SessionPipeline::Replay(bool* is_live) {
     const bool was_read = reader.frame_at() == 0 && first.is_mended;
     if (!was_read && !ReplayFrame(&frame)) ++report.foreign_frames;
   }
+  AmendReplayed();
   report.Count(reader, first);
   raw_cut_bytes_ = reader.cut_bytes();
   // What is cut off here is gone from the file: session.json alone says so from now on. A collector
@@ -92,6 +93,7 @@ bool SessionPipeline::ReplayFrame(spool::RawFrame* frame) {
     builder_->Add(head, std::move(frame->payload));
     losses_.Raise(head.fields.losses());  // an earlier collector counted them
     Dispatch(builder_->TakeClosed());
+    AmendAll();
     TellLetGo();
     KeepWithinMemory();
     return true;
@@ -100,6 +102,7 @@ bool SessionPipeline::ReplayFrame(spool::RawFrame* frame) {
     v1::Goodbye goodbye;
     if (!goodbye.ParseFromString(frame->payload)) return false;
     builder_->Add(goodbye), said_goodbye_ = true;
+    AmendAll();
     return true;
   }
   if (type == proto::FrameType::kTargetEnded) {

@@ -173,6 +173,9 @@ void CycleBuilder::Add(const v1::Goodbye& goodbye) {
     if (end > expected) s.gaps.push_back({expected, end, {s.before_newest_ns, kLatestNs}});
   }
   if (goodbye.has_losses()) s.Losses(goodbye.losses(), UINT64_MAX);
+  s.tells_later_steps = goodbye.has_all_steps();
+  if (s.tells_later_steps) s.step_rows.Take(goodbye.all_steps());
+  s.TellLaterStepsAtEnd();
 }
 
 void CycleBuilder::Add(const v1::TargetEnded& ended) { impl_->ended = ended; }
@@ -225,6 +228,7 @@ Cycle CycleBuilder::Impl::Build(const PendingCycle& p, std::string ended, bool h
   cycle.shapes = dictionary.shapes();
   cycle.stacks = dictionary.stacks();
   Finish(&cycle, p, assembly);
+  TakeSteps(p, has_agents_word, &cycle);
   Release(in.later_from);
   return cycle;
 }
@@ -255,16 +259,6 @@ void CycleBuilder::Impl::Finish(Cycle* cycle, const PendingCycle& p,
   cycle->cost.raw_bytes = p.end_byte.value_or(stream_bytes) - p.first_byte;
   FillVerdict(verdict, cycle);
   if (p.report && p.report->has_gpu()) last_gpu = cycle->gpu;
-  if (p.report && p.report->all_steps().count() > 0) {
-    step_rows.Take(p.report->all_steps());
-    cycle->all_steps = step_rows.All();
-    if (step_rows.has_gap()) {
-      cycle->notes.push_back({"all_steps_incomplete",
-                              "a report of step times was lost on the way: all_steps lacks rows"});
-    }
-  } else {
-    cycle->all_steps = AllSteps{.count = seen_step_count, .each = seen_steps};
-  }
 }
 
 // A cycle without an active step leaves nothing behind but what a later one needs.
@@ -305,13 +299,6 @@ void CycleBuilder::LetGo() {
   s.gone_launches = {};
 }
 
-// The times of all steps stay whole, and the cycle's own losses are not the next one's.
-void CycleBuilder::Impl::EndLetGo(const PendingCycle& p) {
-  if (p.HasActive()) let_go.push_back(p.index);
-  if (p.report && p.report->all_steps().count() > 0) step_rows.Take(p.report->all_steps());
-  accounted = p.losses.value_or(CurrentLosses());
-}
-
 std::vector<uint32_t> CycleBuilder::TakeLetGo() { return std::exchange(impl_->let_go, {}); }
 
 std::vector<Cycle> CycleBuilder::TakeClosed() {
@@ -336,7 +323,7 @@ std::vector<Cycle> CycleBuilder::TakeClosed() {
     } else {
       s.Discard(s.LaterFrom(p.index));
     }
-    s.last_done = p.index;
+    s.Leave(p.index);
     it = s.pending.erase(it);
     s.is_skimming = s.is_skimming && std::any_of(s.pending.begin(), s.pending.end(),
                                                  [](auto& left) { return left.second.is_let_go; });
@@ -357,9 +344,10 @@ std::vector<Cycle> CycleBuilder::TakeRemaining() {
       if (s.goodbye) ended = p.ended.empty() ? *s.goodbye : p.ended;
       taken.push_back(s.Build(p, std::move(ended), s.goodbye.has_value()));
     }
-    s.last_done = p.index;
+    s.Leave(p.index);
     s.pending.erase(s.pending.begin());
   }
+  if (!s.is_last_told) s.TellLaterStepsAtEnd();
   return taken;
 }
 

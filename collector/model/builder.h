@@ -48,6 +48,10 @@ class CycleBuilder {
   // `ended` is "killed" when no Goodbye was seen, else what it says.
   [[nodiscard]] std::vector<Cycle> TakeRemaining();
 
+  // Of cycles that were given: the steps behind them, once the next cycle's report, a goodbye or the
+  // end of input told of them. The newest word on a cycle counts.
+  [[nodiscard]] std::vector<LaterSteps> TakeLaterSteps();
+
   // Memory is short: what is held of the cycles that are open is dropped, and nothing more is kept
   // of them. The raw file has it all; a builder that reads that without haste makes them whole.
   void LetGo();

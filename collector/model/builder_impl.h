@@ -1,5 +1,6 @@
 #pragma once
-// CycleBuilder's inside, split over builder.cc (cycles out) and builder_intake.cc (batches in).
+// CycleBuilder's inside, split over builder.cc (cycles out), builder_intake.cc (batches in) and
+// builder_steps.cc (step times).
 //
 // Thread rule and failure rule: builder.h.
 #include <map>
@@ -53,6 +54,10 @@ struct CycleBuilder::Impl {
   std::optional<TimeNs> LaterFrom(uint32_t cycle) const;
   Cycle Build(const PendingCycle& p, std::string ended, bool has_agents_word);
   void NoteKilled(Cycle* cycle) const;
+  void TakeSteps(const PendingCycle& p, bool has_agents_word, Cycle* cycle);
+  void TellLaterSteps(std::optional<uint32_t> next, std::string why_none);
+  void TellLaterStepsAtEnd();
+  void Leave(uint32_t cycle);
   void Finish(Cycle* cycle, const PendingCycle& p, const CycleAssembly& assembly);
   void Discard(std::optional<TimeNs> later_from);
   void Release(std::optional<TimeNs> later_from);
@@ -105,6 +110,11 @@ struct CycleBuilder::Impl {
   TimeNs last_host_ns = 0;
   bool saw_device_work = false, has_clock_samples = false;
   bool is_between_stays = true;  // nothing came since the session's start or its last goodbye
+  std::map<uint32_t, uint64_t> first_steps;  // of cycles begun, warmup included: process index
+  std::optional<uint32_t> given;             // the last cycle with steps that was given
+  bool is_last_told = true;                  // something of what came behind it
+  bool tells_later_steps = false;            // the last goodbye did
+  std::vector<LaterSteps> later_steps;       // not taken yet
   std::optional<std::string> goodbye;
   std::optional<v1::TargetEnded> ended;
   uint64_t total_records = 0, cycles_begun = 0, last_step = 0;

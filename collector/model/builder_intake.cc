@@ -93,6 +93,8 @@ void CycleBuilder::Impl::Steps(const v1::Steps& w) {
     }
     const auto process_index = static_cast<uint64_t>(value(w.process_index(), i));
     last_step = std::max(last_step, process_index);
+    const auto first = first_steps.try_emplace(cycle, process_index).first;
+    first->second = std::min(first->second, process_index);
     const auto flags = static_cast<uint32_t>(value(w.flags(), i));
     const bool is_whole = end >= begin && end != 0 && (flags & v1::STEP_CUT) == 0;
     if (is_whole) step_rows.Learn(process_index, static_cast<uint64_t>(end - begin));

@@ -226,6 +226,12 @@ struct AllSteps {
   uint64_t count = 0;
   std::vector<StepDuration> each;
 };
+struct LaterSteps {            // what came to be known when a cycle had been given already
+  uint32_t cycle = 0;
+  AllSteps all_steps;          // as far as they are known now
+  std::optional<uint64_t> until;  // by process index: where the next cycle's collection began
+  std::string why_none;        // why steps behind the cycle were not told; "" they were
+};
 struct AgentCost {             // measured by the agent; nullopt where not measured
   std::optional<uint64_t> callback_ns, callbacks, arm_wait_ns, arm_ns, drain_cpu_ns, host_bytes,
       device_flush_age_ns;
@@ -255,12 +261,19 @@ struct SessionInfo {
   std::vector<std::string> formats, redact, activities, require;
 };
 
+struct TracePart {
+  uint64_t number = 0, of = 0;  // from 1
+};
+
 struct Cycle {
   SessionInfo session;
   // Read from a trace file of Kineto's form, which has no place for what a call returned, the value
   // of a set and a kernel's local memory, and tells static and dynamic shared memory as one sum
   // (kept as dynamic_shared_bytes).
   bool is_from_trace = false;
+  // False: nobody said whether the cycle is complete and how it ended, or so of its steps.
+  bool tells_end = true, tells_step_flags = true;
+  std::optional<TracePart> part;  // of a trace cut into several files, one of which was read
   uint32_t index = 0;
   bool complete = false;       // all planned active steps ran and the device tail was collected
   std::string ended = "killed";  // schedule signal request exit killed limit error
@@ -293,6 +306,7 @@ struct Cycle {
   Joins joins;
   OutsideSteps outside_steps;
   AllSteps all_steps;
+  std::string why_no_later_steps;  // why none behind the cycle are in all_steps; "" not told
   AgentCost cost;
   std::vector<NameCount> top_ranges;
   uint64_t overlapping_steps = 0;

@@ -1,5 +1,6 @@
 // ReadCycles: a raw file into cycles, without a folder, a server or a writer.
 #include <algorithm>
+#include <deque>
 
 #include "session.pb.h"
 
@@ -59,13 +60,15 @@ namespace {
 class Frames {
  public:
   Frames(const FirstHello& first, const std::string& path,
-         const std::function<void(model::Cycle)>& on_cycle, RawReport* report)
+         const std::function<void(model::Cycle)>& on_cycle, RawReport* report,
+         const std::function<void(const model::LaterSteps&)>& on_later)
       : session_(first.hello.identity().session()),
         folder_rank_(ingest::RankInName(path)),
         has_rank_(first.hello.identity().rank() >= 0),
         builder_(first.hello),
         on_cycle_(on_cycle),
-        report_(report) {}
+        report_(report),
+        on_later_(on_later) {}
 
   void Take(RawFrame frame) {
     ++report_->frames;
@@ -79,6 +82,7 @@ class Frames {
       v1::Goodbye goodbye;
       is_ours = goodbye.ParseFromString(frame.payload);
       if (is_ours) builder_.Add(goodbye), report_->said_goodbye = true;
+      Give({});
     } else if (type == proto::FrameType::kTargetEnded) {
       v1::TargetEnded ended;
       is_ours = ended.ParseFromString(frame.payload);
@@ -112,7 +116,16 @@ class Frames {
     for (model::Cycle& cycle : cycles) {
       if (!has_rank_) cycle.session.rank = std::max(folder_rank_, 0);
       if (!has_rank_) cycle.session.rank_source = "assigned";
+      TellBefore(cycle.index);
       on_cycle_(std::move(cycle));
+    }
+    TellBefore(UINT32_MAX);
+  }
+  void TellBefore(uint32_t next) {
+    for (model::LaterSteps& later : builder_.TakeLaterSteps()) later_.push_back(std::move(later));
+    while (!later_.empty() && later_.front().cycle < next) {
+      if (on_later_) on_later_(later_.front());
+      later_.pop_front();
     }
   }
 
@@ -122,12 +135,15 @@ class Frames {
   model::CycleBuilder builder_;
   const std::function<void(model::Cycle)>& on_cycle_;
   RawReport* report_;
+  const std::function<void(const model::LaterSteps&)>& on_later_;
+  std::deque<model::LaterSteps> later_;  // whose cycles are not given yet
 };
 
 }  // namespace
 
 std::string ReadCycles(const std::string& raw_path,
-                       const std::function<void(model::Cycle)>& on_cycle, RawReport* report) {
+                       const std::function<void(model::Cycle)>& on_cycle, RawReport* report,
+                       const std::function<void(const model::LaterSteps&)>& on_later) {
   FirstHello first;
   std::string error = FindHello(raw_path, &first);
   if (!error.empty()) return error;
@@ -135,7 +151,7 @@ std::string ReadCycles(const std::string& raw_path,
   error = reader.Open(raw_path);
   if (!error.empty()) return error;
   RawFrame frame;
-  Frames frames(first, raw_path, on_cycle, report);
+  Frames frames(first, raw_path, on_cycle, report, on_later);
   while (reader.Next(&frame)) {
     // A Hello whose header calls it something else was read already.
     if (reader.frame_at() != 0 || !first.is_mended) frames.Take(std::move(frame));

@@ -75,8 +75,9 @@ struct RawReport {
 };
 // What of it is not good, one sentence each, with the path.
 [[nodiscard]] std::vector<std::string> ProblemsOf(const RawReport& report, const std::string& path);
-[[nodiscard]] std::string ReadCycles(const std::string& raw_path,
-                                     const std::function<void(model::Cycle)>& on_cycle,
-                                     RawReport* report);
+// `on_later`: what is told of the steps behind a cycle once it was given, more than once perhaps.
+[[nodiscard]] std::string ReadCycles(
+    const std::string& raw_path, const std::function<void(model::Cycle)>& on_cycle,
+    RawReport* report, const std::function<void(const model::LaterSteps&)>& on_later = {});
 
 }  // namespace stepagent::spool

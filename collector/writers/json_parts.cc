@@ -16,15 +16,19 @@ OrderedJson VersionOrNull(uint32_t version) {
 }
 
 OrderedJson SessionHead(const model::SessionInfo& s) {
-  return {{"id", ValidUtf8(s.id)},
-          {"run", ValidUtf8(s.run)},
-          {"host", ValidUtf8(s.host)},
-          {"pid", s.pid},
+  return {{"id", TextOrNull(s.id)},
+          {"run", TextOrNull(s.run)},
+          {"host", TextOrNull(s.host)},
+          {"pid", s.pid == 0 ? OrderedJson(nullptr) : OrderedJson(s.pid)},
           {"exe", ValidUtf8(s.exe)},
           {"title", ValidUtf8(s.title)},
           {"rank", IdOrNull(s.rank)},
-          {"rank_source", ValidUtf8(s.rank_source)},
+          {"rank_source", TextOrNull(s.rank_source)},
           {"world_size", IdOrNull(s.world_size)}};
+}
+
+OrderedJson StepFlag(const model::Cycle& cycle, bool flag) {
+  return cycle.tells_step_flags ? OrderedJson(flag) : OrderedJson(nullptr);
 }
 
 OrderedJson LabelsJson(const model::SessionInfo& session) {
@@ -40,9 +44,10 @@ OrderedJson VisibleDevicesJson(const model::SessionInfo& session) {
 
 OrderedJson CycleHead(const model::Cycle& cycle) {
   OrderedJson head = {{"index", cycle.index},
-                      {"complete", cycle.complete},
-                      {"ended", cycle.ended},
+                      {"complete", cycle.tells_end ? OrderedJson(cycle.complete) : nullptr},
+                      {"ended", cycle.tells_end ? OrderedJson(cycle.ended) : nullptr},
                       {"reason", TextOrNull(cycle.reason)}};
+  if (cycle.part) head["part"] = {{"number", cycle.part->number}, {"of", cycle.part->of}};
   if (cycle.killed_by_signal) head["signal"] = *cycle.killed_by_signal;
   if (cycle.exit_status) head["exit_status"] = *cycle.exit_status;
   return head;

@@ -24,7 +24,9 @@ using OrderedJson = nlohmann::ordered_json;
 [[nodiscard]] OrderedJson SessionHead(const model::SessionInfo& session);
 [[nodiscard]] OrderedJson LabelsJson(const model::SessionInfo& session);
 [[nodiscard]] OrderedJson VisibleDevicesJson(const model::SessionInfo& session);
-// index complete ended reason, and where the launcher saw it: signal or exit_status.
+// Of one step; null where a trace file does not tell.
+[[nodiscard]] OrderedJson StepFlag(const model::Cycle& cycle, bool flag);
+// index complete ended reason, of a part which of how many, and where the launcher saw it: signal or exit_status.
 [[nodiscard]] OrderedJson CycleHead(const model::Cycle& cycle);
 [[nodiscard]] OrderedJson NotesJson(const model::Cycle& cycle);
 

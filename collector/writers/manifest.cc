@@ -6,6 +6,7 @@
 #include "collector/writers/json_parts.h"
 #include "collector/writers/json_text.h"
 #include "collector/writers/output_file.h"
+#include "collector/writers/steps_csv.h"
 #include "nlohmann/json.hpp"
 
 namespace stepagent::writers {
@@ -49,9 +50,9 @@ Json Steps(const Cycle& cycle) {
          {"phase", "active"},
          {"begin_ns", step.begin_ns},
          {"end_ns", step.end_ns},
-         {"complete", step.complete},
-         {"contains_tracer_start", step.contains_tracer_start},
-         {"partial", step.partial},
+         {"complete", StepFlag(cycle, step.complete)},
+         {"contains_tracer_start", StepFlag(cycle, step.contains_tracer_start)},
+         {"partial", StepFlag(cycle, step.partial)},
          {"launches", cycle.SeesLaunches() && !step.partial ? Json(step.launches) : Json(nullptr)},
          {"kernels", OfSteps(cycle, step.kernels)},
          {"copies", OfSteps(cycle, step.copies)},
@@ -66,14 +67,6 @@ Json OutsideSteps(const Cycle& cycle) {
           {"kernels", OfSteps(cycle, o.kernels)},
           {"copies", OfSteps(cycle, o.copies)},
           {"sets", OfSteps(cycle, o.sets)}};
-}
-
-Json AllSteps(const model::AllSteps& all) {
-  Json each = Json::array();
-  for (const model::StepDuration& step : all.each) {
-    each.push_back({{"index", step.index}, {"dur_ns", step.dur_ns}});
-  }
-  return {{"count", all.count}, {"each", each}};
 }
 
 // The most frequent ranges since the process's start, counted until a step matched.
@@ -164,6 +157,16 @@ Json Files(const std::vector<WrittenFile>& files, const std::string& run_dir) {
 
 }  // namespace
 
+Json AllStepsJson(const model::AllSteps& all) {
+  Json each = Json::array();
+  for (const model::StepDuration& step : all.each) {
+    each.push_back({{"index", step.index},
+                    {"dur_ns", step.dur_ns},
+                    {"collecting", CollectingName(step.collecting)}});
+  }
+  return {{"count", all.count}, {"each", each}};
+}
+
 Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
                    const std::string& run_dir) {
   return {{"schema", "stepagent.manifest/1"},
@@ -176,7 +179,7 @@ Json BuildManifest(const Cycle& cycle, const std::vector<WrittenFile>& files,
           {"steps", Steps(cycle)},
           {"outside_steps", OutsideSteps(cycle)},
           {"overlapping_steps", cycle.overlapping_steps},
-          {"all_steps", AllSteps(cycle.all_steps)},
+          {"all_steps", AllStepsJson(cycle.all_steps)},
           {"ranges_seen", RangesSeen(cycle)},
           {"gpu", Gpu(cycle)},
           {"kinds", Kinds(cycle)},

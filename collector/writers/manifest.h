@@ -19,6 +19,9 @@ namespace stepagent::writers {
                                                    const std::vector<WrittenFile>& files,
                                                    const std::string& run_dir);
 
+// {count each[{index dur_ns collecting}]}.
+[[nodiscard]] nlohmann::ordered_json AllStepsJson(const model::AllSteps& all);
+
 // Writes <cycle_dir>/manifest.json. Never overwrites: a second call fails with EEXIST.
 [[nodiscard]] WriteResult WriteManifest(const model::Cycle& cycle,
                                         const std::vector<WrittenFile>& files,

@@ -1,4 +1,6 @@
 """Host only: the steps of each cycle equal torch.profiler's schedule, cut cycles are labelled."""
+import glob
+import json
 import os
 import random
 import unittest
@@ -108,6 +110,72 @@ class Schedule(AgentTest):
         self.assertGreaterEqual(steps['count'], 6)
         self.assertEqual([row['index'] for row in steps['each']], list(range(len(steps['each']))))
         self.assertTrue(all(row['dur_ns'] >= 200000 for row in steps['each']))
+
+    def cost_of(self, cycle):
+        """The cost as manifest and summary say it alike."""
+        self.assertEqual(cycle.manifest['cost'], cycle.summary['cost'])
+        return cycle.manifest['cost']
+
+    def test_cost_has_the_steps_before_in_and_after(self):
+        env = self.environment(sim=False, schedule='skip_first=2,wait=8,warmup=1,active=3,repeat=2',
+                               step='nvtx:train_step')
+        self.run_app([app('train_loop'), '--host-only', '--steps', '40', '--sleep-us', '3000'], env)
+        first, last = self.traced(2)
+        for cycle in (first, last):
+            cost = self.cost_of(cycle)
+            for group in ('before', 'active', 'after'):
+                self.assertGreaterEqual(cost[group]['steps'], 2, (group, cost))
+                self.assertGreaterEqual(cost[group]['min_ns'], 3000000)
+                self.assertIsNone(cost[group]['reason'])
+            words = {row['index']: row['collecting'] for row in cycle.manifest['all_steps']['each']}
+            active = [step['process_index'] for step in cycle.manifest['steps']]
+            self.assertEqual([words[i] for i in (0, active[0] - 1, *active)],
+                             ['no', 'warmup', 'active', 'active', 'active'])
+            with open(os.path.join(cycle.folder, 'summary.txt'), encoding='utf-8') as text:
+                self.assertRegex(' '.join(text.read().split()),
+                                 r'after [0-9.]+ [mu]s \(n=%d, ' % cost['after']['steps'])
+        # Read from the raw file it is the same.
+        raw = os.path.join(os.path.dirname(first.folder), 'raw.steps')
+        read = json.loads(self.control('report', raw, '--json').stdout)['cycles']
+        self.assertEqual([c['cost'] for c in read], [self.cost_of(first), self.cost_of(last)])
+        # Between two cycles, as far as no tail was taken meanwhile: not what is behind the second one.
+        self.assertLessEqual(self.cost_of(first)['after']['steps'], 8)
+        self.assertEqual(self.cost_of(first)['before']['steps'], 10)
+
+    def test_a_process_that_goes_on_has_an_after_too(self):
+        env = self.environment(sim=False, schedule='wait=1,warmup=1,active=3,repeat=1',
+                               step='nvtx:train_step')
+        process = self.start_app([app('train_loop'), '--host-only', '--steps', '1000000',
+                                  '--sleep-us', '2000'], env)
+        path = harness.eventually(lambda: harness.sessions(self.out), 'a session')[0]
+
+        def is_closed():
+            with open(os.path.join(path, 'session.json'), encoding='utf-8') as source:
+                return json.load(source)['state'] == 'closed'
+        harness.eventually(is_closed, 'the session is closed')
+        self.assertIsNone(process.poll())
+        cycle, = harness.cycles(self.out)
+        after = self.cost_of(cycle)['after']
+        # About as many as were recorded: the goodbye waits for no more.
+        self.assertGreaterEqual(after['steps'], 1, after)
+        self.assertLess(after['steps'], 2000, after)
+        harness.eventually(lambda: not harness.collectors(self.out), 'no collector is left')
+
+    def test_a_killed_process_says_why_there_is_no_after(self):
+        env = self.environment(sim=False, schedule='active=1,repeat=1', step='nvtx:train_step')
+        process = self.start_app([app('train_loop'), '--host-only', '--steps', '100',
+                                  '--sleep-us', '1000000'], env)
+        cycle, = harness.eventually(lambda: [p for p in glob.glob(os.path.join(
+            self.out, '*', 'sessions', '*', 'cycle-0000', 'manifest.json')) if 'latest' not in p],
+            'a cycle')
+        process.kill()
+        process.wait()
+        harness.wait_written(self.out)
+        cost = self.cost_of(harness.Cycle(os.path.dirname(cycle)))
+        self.assertEqual(cost['after']['steps'], 0)
+        self.assertIn('without a goodbye', cost['after']['reason'])
+        self.assertEqual(cost['before']['reason'],
+                         'not measured: no step without collection ended before the cycle')
 
     def test_B005_max_traces_ends_an_endless_schedule_and_is_said(self):
         env = self.environment(sim=False, schedule='wait=1,active=1,repeat=0', max_traces='3',

@@ -95,6 +95,8 @@ class BruteForce(IdleCheck):
     def __init__(self, session, cycle):
         with open(os.path.join(session, 'cycle-%04d' % cycle, 'summary.json'), encoding='utf-8') as f:
             self.summary = json.load(f)
+        with open(os.path.join(session, 'cycle-%04d' % cycle, 'manifest.json'), encoding='utf-8') as f:
+            self.manifest = json.load(f)
         self.raw = raw_records.Session(os.path.join(session, 'raw.steps'), cycle)
         self.problems, self.checked = [], 0
         self.steps = sorted(self.raw.steps.values(), key=lambda s: s['begin'])
@@ -457,19 +459,26 @@ class BruteForce(IdleCheck):
         # Slices of the clock are compared with nothing.
         is_clock = self.raw.hello.step_source.startswith('every:')
         every = [] if is_clock else sorted(self.raw.step_durations)
+        # What came behind the cycle is known once a later report or the goodbye told it.
+        later = [] if is_clock else sorted(self.raw.later_durations)
+        until = self.raw.later_until
         first = min(s['process_index'] for s in self.steps)
         last = max(s['process_index'] for s in self.steps)
-        before = [ns for i, ns, c in every if c == 0 and i < first]
-        after = [ns for i, ns, c in every if c == 0 and i > last]
+        before = [ns for i, ns, c in later if c == 0 and i < first]
+        behind = [(i, ns) for i, ns, c in later if c == 0 and i > last and (until is None or i < until)]
+        after = [ns for _, ns in behind]
         active = [s['end'] - s['begin'] for s in self.steps
                   if s['complete'] and not s['tracer'] and not is_clock]
-        others = [ns for i, ns, c in every if c == 0 and i != 0 and (i < first or i > last)]
+        others = [ns for i, ns, c in later if c == 0 and i != 0 and i < first] + after
         ratio = {'value': None, 'low': None, 'high': None, 'coverage': None}
         if len(active) >= 3 and len(others) >= 3:
             low_a, high_a, cover_a = median_bounds(active)
             low_b, high_b, cover_b = median_bounds(others)
             ratio = {'value': median(active) / median(others), 'low': low_a / high_b,
                      'high': high_a / low_b, 'coverage': max(0.0, cover_a + cover_b - 1)}
+        for name, values in (('before', before), ('active', active), ('after', after)):
+            self.same('cost.%s is told or said why not' % name, not values,
+                      isinstance(theirs[name].pop('reason'), str))
         self.same_row('cost.ratio', ratio, {k: v for k, v in theirs['ratio'].items() if k != 'reason'})
         own = report.cost
         mine = {'before': distribution(before), 'active': distribution(active),
@@ -481,6 +490,7 @@ class BruteForce(IdleCheck):
                 'raw_bytes': self.raw.raw_bytes, 'raw_bytes_steps': len(self.steps),
                 'bytes_per_step': self.raw.raw_bytes // len(self.steps)}
         self.same_row('cost', mine, {k: v for k, v in theirs.items() if k != 'ratio'})
+        self.check_all_steps(is_clock)
         apart = [ns for i, ns, c in every if c == 0 and i != 0]
         zero = [ns for i, ns, _ in every if i == 0]
         self.same_row('uncollected_steps',
@@ -489,6 +499,17 @@ class BruteForce(IdleCheck):
         samples = self.raw.hello.labels.get('samples_per_step')
         wanted = float(samples) * 1e9 / median(active) if samples and active else None
         self.same('examples_per_second', wanted, self.summary['examples_per_second'])
+
+    def check_all_steps(self, is_clock):
+        """The manifest's list, with the steps behind the cycle once these are known."""
+        words = ['no', 'warmup', 'active', 'finishing']
+        mine = [{'index': i, 'dur_ns': ns, 'collecting': words[c]}
+                for i, ns, c in sorted(self.raw.step_durations if is_clock else
+                                       self.raw.later_durations)]
+        self.same('all_steps', mine, self.manifest['all_steps']['each'])
+        self.same('cost of the manifest', {k: v for k, v in self.manifest['cost'].items()
+                                           if k not in ('before', 'active', 'after')},
+                  {k: v for k, v in self.summary['cost'].items() if k not in ('before', 'active', 'after')})
 
     def check_losses(self):
         """What the agent's running totals grew by, and records without times of this cycle's calls."""

@@ -74,6 +74,8 @@ class Session:
         self._events, self._pairs = {}, None
         self._durations = {}
         self._known = {}  # of steps whose own begin and end came
+        # What came behind the cycle: rows, up to the next cycle's first step; `says_later`: told at all.
+        self._later, self._next, self._first_steps, self.says_later = {}, None, {}, False
         self.raw_bytes = 0  # of the frames from the first that names the cycle to its CLOSED
         seen = set()
         for kind, _, payload in frames(path):
@@ -91,11 +93,32 @@ class Session:
                     continue
                 seen.add(batch.sequence)
                 self._batch(batch)
+            elif kind == 4 and self._is_closed and self._next is None:
+                goodbye = self.session_pb.Goodbye.FromString(payload)
+                if goodbye.HasField('all_steps'):
+                    self.says_later = True
+                    self._take(goodbye.all_steps, self._later)
 
     @property
     def step_durations(self):
         """(index, ns, collecting) of every step reported so far."""
         return [(index, self._known.get(index, ns), c) for index, ns, c in self._durations.values()]
+
+    @property
+    def later_durations(self):
+        """The same with what the next cycle's report or the goodbye told of the steps behind this one."""
+        rows = {**self._durations, **self._later}
+        return [(index, self._known.get(index, ns), c) for index, ns, c in rows.values()]
+
+    @property
+    def later_until(self):
+        """Where the next cycle began to collect, None where no later one has a report."""
+        return self._first_steps.get(self._next)
+
+    @staticmethod
+    def _take(steps, rows):
+        rows.update((index, (index, ns, c)) for index, ns, c in zip(
+            steps.index, steps.duration_ns, steps.collecting or [0] * len(steps.index)))
 
     def text(self, number):
         return self.strings.get(number, '')
@@ -127,9 +150,10 @@ class Session:
             if report.cycle == self.cycle:
                 self.report = report
             if report.cycle <= self.cycle:  # each report holds the steps since the one before
-                steps = report.all_steps
-                self._durations.update((index, (index, ns, c)) for index, ns, c in zip(
-                    steps.index, steps.duration_ns, steps.collecting or [0] * len(steps.index)))
+                self._take(report.all_steps, self._durations)
+            elif self._next in (None, report.cycle):
+                self._next, self.says_later = report.cycle, True
+                self._take(report.all_steps, self._later)
         for event in batch.cycle_events:
             if event.cycle == self.cycle:
                 self._events[event.kind] = event
@@ -224,6 +248,7 @@ class Session:
             index, process_index, phase, cycle, begin, end, flags, thread = (x[i] for x in columns)
             if begin <= end and end and not flags & 4:
                 self._known[process_index] = end - begin
+            self._first_steps[cycle] = min(process_index, self._first_steps.get(cycle, process_index))
             if cycle != self.cycle or phase != self.batch_pb.PHASE_ACTIVE:
                 continue
             before = self.steps.get(process_index, {})

@@ -82,11 +82,30 @@ TEST(Goodbye, CarriesTheTotals) {
   KindTotals totals[kActivityKinds];
   totals[v1::ACTIVITY_NVTX] = {.produced = 5, .sent = 4, .dropped_ring_full = 1};
   v1::Goodbye read;
-  ASSERT_TRUE(read.ParseFromString(EncodeGoodbye("exit", EncodeLossReport(totals), 17)));
+  ASSERT_TRUE(read.ParseFromString(EncodeGoodbye("exit", EncodeLossReport(totals), 17, "")));
+  EXPECT_FALSE(read.has_all_steps());
   EXPECT_EQ(read.ended(), "exit");
   EXPECT_EQ(read.last_sequence(), 17U);
   ASSERT_EQ(read.losses().kinds_size(), 1);
   EXPECT_EQ(read.losses().kinds(0).dropped_ring_full(), 1U);
+}
+
+TEST(Goodbye, CarriesTheStepsThatNoReportHas) {
+  NewStepRows rows;
+  CycleReportData report;
+  rows.Take({{0, 5, 0}, {1, 6, 2}}, 2, &report);
+  const std::vector<StepDurationRow> kept = {{0, 5, 0}, {1, 6, 2}, {2, 7, 0}, {3, 8, 0}};
+  for (int times = 0; times < 2; ++times) {  // asked for again, they are told again
+    v1::Goodbye read;
+    ASSERT_TRUE(read.ParseFromString(EncodeGoodbye("request", "", 3, EncodeAllSteps(4, rows.Of(kept)))));
+    EXPECT_EQ(read.all_steps().count(), 4U);
+    ASSERT_EQ(read.all_steps().index_size(), 2);
+    EXPECT_EQ(read.all_steps().index(0), 2U);
+    EXPECT_EQ(read.all_steps().duration_ns(1), 8U);
+    EXPECT_EQ(read.all_steps().collecting(1), 0U);
+  }
+  rows.Take(kept, 4, &report);
+  EXPECT_EQ(report.all_steps.size(), 2U);
 }
 
 TEST(Control, AnswersAreRead) {

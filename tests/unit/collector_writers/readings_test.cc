@@ -3,6 +3,7 @@
 #include <sstream>
 #include <utility>
 
+#include "collector/analysis/cost_amend.h"
 #include "collector/analysis/readings.h"
 #include "collector/analysis/summary.h"
 #include "tests/unit/collector_writers/faulty_loop.h"
@@ -135,6 +136,40 @@ TEST(Readings, OurOwnCost) {
   readings = Summarize(cycle).at("readings");
   ASSERT_EQ(readings.size(), 1U);
   EXPECT_EQ(readings[0].at("id"), "profiler_cost");
+}
+
+// Steps that ended behind the cycle may bring the reading up, change it, or take it away.
+TEST(Readings, OurOwnCostOnceLaterStepsAreKnown) {
+  Loop healthy;
+  healthy.kernel_ns = 90'000;
+  model::Cycle cycle = MakeLoop(healthy);
+  for (model::Step& step : cycle.steps) step.process_index = step.index += 10;
+  cycle.why_no_later_steps = "not yet";
+  const Json before = Summarize(cycle);
+  EXPECT_TRUE(before.at("readings").empty());
+  EXPECT_EQ(before.at("readings_without_input").back().at("id"), "profiler_cost");
+  model::AllSteps all;
+  for (uint64_t i = 0; i < 5; ++i) all.each.push_back({20 + i, 1'500'000 + i, 0});
+  OtherSteps later{.steps = &all};
+  Json amended = before;
+  AmendSummary(RecordedStepsOf(cycle), later, &amended);
+  // The same as if all had been known at once.
+  cycle.all_steps = all;
+  const Json whole = Summarize(cycle);
+  EXPECT_EQ(amended.at("readings"), whole.at("readings"));
+  ASSERT_EQ(amended.at("readings").size(), 1U);
+  EXPECT_EQ(amended.at("readings")[0].at("id"), "profiler_cost");
+  EXPECT_EQ(amended.at("cost"), whole.at("cost"));
+  for (const Json& silent : amended.at("readings_without_input")) {
+    EXPECT_NE(silent.at("id"), "profiler_cost");
+  }
+  // Of the next cycle's steps none is behind this one.
+  later.until = 20;
+  later.why_none_after = "the next cycle began";
+  AmendSummary(RecordedStepsOf(cycle), later, &amended);
+  EXPECT_EQ(amended.at("cost").at("after").at("steps"), 0);
+  EXPECT_EQ(amended.at("cost").at("after").at("reason"), "not measured: the next cycle began");
+  EXPECT_TRUE(amended.at("readings").empty());
 }
 
 TEST(Readings, RulesWithoutInputAreNamed) {
