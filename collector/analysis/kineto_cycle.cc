@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "collector/model/step_finder.h"
 #include "collector/writers/kineto_names.h"
 
 namespace stepagent::analysis {
@@ -16,7 +17,8 @@ using writers::ProfilerStepNumber;
 constexpr std::string_view kDeviceCategories[] = {"kernel", "gpu_memcpy", "gpu_memset",
                                                   "gpu_graph"};
 constexpr std::string_view kCallCategories[] = {"cuda_runtime", "cuda_driver"};
-constexpr std::string_view kAnnotation = "user_annotation";
+constexpr std::string_view kAnnotation = "user_annotation", kOverhead = "overhead";
+constexpr int64_t kMostTid = std::numeric_limits<int32_t>::max();
 
 bool IsDeviceCategory(std::string_view cat) {
   return std::find(std::begin(kDeviceCategories), std::end(kDeviceCategories), cat) !=
@@ -125,25 +127,38 @@ void KinetoCycle::AddCall(const KinetoEvent& event, bool is_driver) {
   call.name = Text(event.name), call.cbid = static_cast<uint32_t>(event.cbid.value_or(0));
   call.correlation = call.flow_id = static_cast<uint32_t>(event.correlation.value_or(0));
   call.thread = Thread(event), call.cls = ClassOf(event.name), call.domain = is_driver ? 1 : 2;
+  call.failed = event.is_failed, call.captured = event.is_captured;
   cycle_.calls.push_back(call);
 }
 
 void KinetoCycle::AddAnnotation(const KinetoEvent& event) {
   if (const auto number = ProfilerStepNumber(event.name)) {
     model::Step step;
-    step.index = step.process_index = *number;
+    step.index = *number;
+    step.process_index = static_cast<uint64_t>(event.process_step.value_or(0));
+    if (!event.process_step) step.process_index = *number;
     step.begin_ns = event.ts_ns, step.end_ns = event.ts_ns + event.dur_ns;
     step.thread = Thread(event);
     step.contains_tracer_start = event.contains_tracer_start;
-    step.complete = event.is_complete;
+    step.complete = event.is_complete, step.partial = event.is_partial;
     cycle_.steps.push_back(step);
     return;
   }
   model::Range range;
   range.begin_ns = event.ts_ns, range.end_ns = event.ts_ns + event.dur_ns;
-  range.name = Text(event.name);
+  range.name = Text(event.name), range.domain = Text(event.domain);
+  range.is_start_end = event.is_start_end;
+  range.cut_at_begin = event.is_cut_at_begin, range.cut_at_end = event.is_cut_at_end;
   range.thread = range.end_thread = Thread(event);
   cycle_.ranges.push_back(range);
+}
+
+// Kinds that these files have no word for are left out: nothing is made of them.
+void KinetoCycle::AddOverhead(const KinetoEvent& event) {
+  const std::optional<uint32_t> kind = writers::OverheadKind(event.name);
+  if (!kind) return;
+  const auto tid = static_cast<uint32_t>(std::clamp<int64_t>(event.tid, 0, kMostTid));
+  cycle_.overheads.push_back({event.ts_ns, event.ts_ns + event.dur_ns, *kind, tid});
 }
 
 bool KinetoCycle::FillDevice(const KinetoEvent& event, model::DeviceItem* item) {
@@ -186,7 +201,7 @@ void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
 }
 
 bool KinetoCycle::Reads(std::string_view cat) {
-  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == kAnnotation;
+  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == kAnnotation || cat == kOverhead;
 }
 
 std::vector<std::string> KinetoCycle::RowProblems(bool is_whole) const {
@@ -212,7 +227,7 @@ std::vector<std::string> KinetoCycle::RowProblems(bool is_whole) const {
 void KinetoCycle::Add(const KinetoEvent& event) {
   const std::string& cat = event.cat;
   if (!Reads(cat)) return;
-  has_any_ = true;
+  has_any_ = has_any_ || cat != kOverhead;
   half_rows_ += event.ph == "B" ? 1 : 0;
   if (event.ph == "i" && cat == "user_annotation" && event.has_ts) {
     cycle_.marks.push_back({event.ts_ns, Text(event.name), 0, 0, 0, Thread(event), -1});
@@ -228,6 +243,8 @@ void KinetoCycle::Add(const KinetoEvent& event) {
     AddDevice(event, cat);
   } else if (IsCallCategory(cat)) {
     AddCall(event, cat == "cuda_driver");
+  } else if (cat == kOverhead) {
+    AddOverhead(event);
   } else {
     AddAnnotation(event);
   }
@@ -236,7 +253,7 @@ void KinetoCycle::Add(const KinetoEvent& event) {
 void KinetoCycle::SortAll() {
   SortByBegin(cycle_.steps), SortByBegin(cycle_.calls), SortByBegin(cycle_.kernels);
   SortByBegin(cycle_.copies), SortByBegin(cycle_.sets), SortByBegin(cycle_.graph_launches);
-  SortByBegin(cycle_.ranges);
+  SortByBegin(cycle_.ranges), SortByBegin(cycle_.overheads);
 }
 
 // The driver call inside a runtime call is the same call once more.
@@ -248,13 +265,6 @@ void KinetoCycle::DropNestedCalls() {
     end = std::max(end, call.end_ns);
     return false;
   });
-}
-
-int32_t KinetoCycle::StepAt(model::TimeNs at) const {
-  const auto it = std::partition_point(cycle_.steps.begin(), cycle_.steps.end(),
-                                       [&](const model::Step& s) { return s.begin_ns <= at; });
-  if (it == cycle_.steps.begin() || (it - 1)->end_ns <= at) return model::kNoStep;
-  return static_cast<int32_t>(it - 1 - cycle_.steps.begin());
 }
 
 template <typename T>
@@ -275,8 +285,9 @@ void KinetoCycle::JoinItems(std::vector<T>& items) {
 
 void KinetoCycle::AttributeSteps() {
   IndexCalls();
+  const model::StepFinder steps(cycle_.steps);
   for (model::Call& call : cycle_.calls) {
-    call.step = StepAt(call.begin_ns);
+    call.step = steps.Holding(call.begin_ns);
     if (call.cls != CallClass::kLaunch && call.cls != CallClass::kGraphLaunch) continue;
     if (call.step >= 0) {
       ++cycle_.steps[static_cast<size_t>(call.step)].launches;
@@ -284,7 +295,7 @@ void KinetoCycle::AttributeSteps() {
       ++cycle_.outside_steps.launches;
     }
   }
-  for (model::Range& range : cycle_.ranges) range.step = StepAt(range.begin_ns);
+  for (model::Range& range : cycle_.ranges) range.step = steps.Holding(range.begin_ns);
   JoinItems(cycle_.kernels), JoinItems(cycle_.copies), JoinItems(cycle_.sets);
   JoinItems(cycle_.graph_launches);
   if (!HasDevice()) return;  // not known, and not zero
@@ -333,6 +344,9 @@ void KinetoCycle::SetKinds() {
     kind.requested = true, kind.enabled = is_there;
     if (!is_there) kind.error = "the file holds no such rows";
   }
+  if (cycle_.overheads.empty()) return;
+  model::KindStatus& overhead = cycle_.kinds[static_cast<size_t>(model::Activity::kOverhead)];
+  overhead.requested = overhead.enabled = true;
 }
 
 model::Cycle KinetoCycle::Finish(const std::string& file_name) {
@@ -352,7 +366,7 @@ model::Cycle KinetoCycle::Finish(const std::string& file_name) {
   if (most != pids_.end()) cycle_.session.pid = static_cast<uint32_t>(most->first);
   for (const model::Step& step : cycle_.steps) {
     cycle_.all_steps.each.push_back(
-        {step.index, static_cast<uint64_t>(step.end_ns - step.begin_ns), 2});
+        {step.process_index, static_cast<uint64_t>(step.end_ns - step.begin_ns), 2});
   }
   cycle_.all_steps.count = cycle_.steps.size();
   return std::move(cycle_);

@@ -26,9 +26,12 @@ struct KinetoEvent {
   bool has_ts = false, has_dur = false;
   int64_t pid = 0, tid = 0;
   std::optional<int64_t> correlation, stream, device, context, cbid, bytes, from_device, to_device,
-      graph_id, graph_node_id, registers, shared_bytes;
+      graph_id, graph_node_id, registers, shared_bytes, process_step;
   std::optional<Triple> grid, block;
-  bool contains_tracer_start = false, is_complete = true;
+  std::string domain;  // this and the flags: of our own files
+  bool contains_tracer_start = false, is_complete = true, is_partial = false;
+  bool is_start_end = false, is_cut_at_begin = false, is_cut_at_end = false;
+  bool is_failed = false, is_captured = false;
   bool has_refused = false;  // a value of its own, which is told elsewhere
 };
 
@@ -57,6 +60,7 @@ class KinetoCycle {
   uint32_t Shape(const KinetoEvent& event);
   void AddCall(const KinetoEvent& event, bool is_driver);
   void AddAnnotation(const KinetoEvent& event);
+  void AddOverhead(const KinetoEvent& event);
   bool FillDevice(const KinetoEvent& event, model::DeviceItem* item);
   void AddDevice(const KinetoEvent& event, std::string_view cat);
   void SortAll();
@@ -67,7 +71,6 @@ class KinetoCycle {
   [[nodiscard]] bool IsSameCall(const model::Call& a, const model::Call& b) const;
   template <typename T>
   void JoinItems(std::vector<T>& items);
-  [[nodiscard]] int32_t StepAt(model::TimeNs at) const;
   void AttributeSteps();
   void SetWindow();
   [[nodiscard]] bool HasDevice() const;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "collector/analysis/kineto_cycle.h"
+#include "collector/analysis/kineto_header.h"
 #include "collector/analysis/kineto_values.h"
 #include "collector/analysis/text_format.h"
 #include "collector/analysis/trace_input.h"
@@ -81,8 +82,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   [[nodiscard]] bool has_rows() const { return has_rows_; }
   [[nodiscard]] const std::string& error() const { return error_; }
   [[nodiscard]] std::vector<std::string> RefusedLines() const { return refused_.Lines(); }
-  // A rank beyond the world's size, whichever of the two came first.
-  void CheckRank();
+  [[nodiscard]] KinetoHeader& header() { return header_; }
 
  private:
   bool Number(int64_t value, int64_t as_ns);
@@ -90,14 +90,13 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   void EventNumber(int64_t value, int64_t as_ns);
   void TakeTriple();
   void ArgNumber(int64_t value);
-  void HeaderNumber(int64_t value);
-  void DeviceNumber(int64_t value);
-  // Whether the header's number is one that can be; said otherwise.
-  bool Believes(int64_t value, int64_t least, int64_t most);
+  [[nodiscard]] KinetoHeader::Where Here() const { return {depth_, top_key_, key_}; }
   void TellRefused();
   [[nodiscard]] bool InEvent() const { return in_events_ && depth_ > events_depth_; }
 
   KinetoCycle rows_;
+  RefusedValues refused_;
+  KinetoHeader header_{&rows_.cycle(), &refused_};
   KinetoEvent event_;
   std::string top_key_, key_, arg_key_;
   std::string error_;
@@ -109,7 +108,6 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     bool is_place;
   };
   std::vector<Refusal> event_refusals_;  // of the event being read
-  RefusedValues refused_;
   uint64_t event_number_ = 0;
   std::vector<int64_t> triple_;
   bool in_events_ = false, saw_events_ = false, has_rows_ = false;
@@ -117,7 +115,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
 bool Handler::Number(int64_t value, int64_t as_ns) {
   if (!InEvent()) {
-    HeaderNumber(value);
+    header_.Number(Here(), value);
   } else if (depth_ == events_depth_ + 1) {
     EventNumber(value, as_ns);
   } else if (depth_ == events_depth_ + 2) {
@@ -180,62 +178,12 @@ void Handler::TellRefused() {
   }
 }
 
-// What our own files say of a step; no other tool's have it.
+// What our own files say of a row; no other tool's have it.
 bool Handler::boolean(bool value) {
-  if (!InEvent() || depth_ != events_depth_ + 2) return true;
-  if (arg_key_ == "contains_tracer_start") event_.contains_tracer_start = value;
-  if (arg_key_ == "complete") event_.is_complete = value;
+  if (!InEvent()) header_.Boolean(Here(), value);
+  if (!InEvent() || depth_ != events_depth_ + 2 || !header_.IsOwn()) return true;
+  if (const auto flag = FindKinetoFlag(arg_key_)) event_.*(flag) = value;
   return true;
-}
-
-bool Handler::Believes(int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return true;
-  const std::string key = depth_ == 1 ? top_key_ : key_;
-  refused_.Add(key, value, AllowedText(least, most), depth_ == 1 ? "the file" : top_key_,
-               "the value is left out");
-  return false;
-}
-
-void Handler::HeaderNumber(int64_t value) {
-  constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max(), kLastNs = int64_t{1} << 62;
-  model::Cycle& cycle = rows_.cycle();
-  if (depth_ == 1 && top_key_ == "baseTimeNanoseconds" && Believes(value, 0, kLastNs)) {
-    cycle.session.base_unix_ns = value;
-  }
-  if (depth_ == 1 && top_key_ == "cupti_version" && Believes(value, 0, kMost32)) {
-    cycle.gpu.cupti_version = static_cast<uint32_t>(value);
-  }
-  if (depth_ == 2 && top_key_ == "distributedInfo") {
-    if (key_ == "rank" && Believes(value, 0, kMost32)) {
-      cycle.session.rank = static_cast<int32_t>(value);
-    }
-    if (key_ == "world_size" && Believes(value, 1, kMost32)) {
-      cycle.session.world_size = static_cast<int32_t>(value);
-    }
-  }
-  if (depth_ == 3 && top_key_ == "deviceProperties" && !cycle.devices.empty()) DeviceNumber(value);
-}
-
-void Handler::DeviceNumber(int64_t value) {
-  constexpr int64_t kMost32 = std::numeric_limits<int32_t>::max();
-  model::DeviceInfo& device = rows_.cycle().devices.back();
-  if (key_ == "id") {
-    const bool is_one = Believes(value, 0, kMostDevice);
-    device.ordinal = is_one ? static_cast<int32_t>(value) : -1;
-  }
-  if (key_ == "numSms" && Believes(value, 0, kMost32)) {
-    device.multiprocessors = static_cast<uint32_t>(value);
-  }
-  if (key_ == "totalGlobalMem" && Believes(value, 0, std::numeric_limits<int64_t>::max() - 1)) {
-    device.memory_bytes = static_cast<uint64_t>(value);
-  }
-}
-
-void Handler::CheckRank() {
-  model::SessionInfo& session = rows_.cycle().session;
-  if (session.world_size < 1 || session.rank < session.world_size) return;
-  refused_.Add("rank", session.rank, AllowedText(0, session.world_size - 1), "distributedInfo",
-               "it is taken as it is");
 }
 
 // Some writers put numbers in quotes.
@@ -259,12 +207,10 @@ bool Handler::string(string_t& v) {
     if (key_ == "ph") event_.ph = v;
     if (key_ == "cat") event_.cat = v;
     if (key_ == "name") event_.name = std::move(v);
-  } else if (!InEvent() && depth_ == 1 && top_key_ == "host_name") {
-    rows_.cycle().session.host = v;
-  } else if (!InEvent() && depth_ == 3 && top_key_ == "deviceProperties" &&
-             !rows_.cycle().devices.empty()) {
-    if (key_ == "name") rows_.cycle().devices.back().name = v;
-    if (key_ == "uuid") rows_.cycle().devices.back().uuid = v;
+  } else if (!InEvent()) {
+    header_.Text(Here(), v);
+  } else if (depth_ == events_depth_ + 2 && arg_key_ == "domain" && header_.IsOwn()) {
+    event_.domain = std::move(v);
   }
   return true;
 }
@@ -288,9 +234,7 @@ bool Handler::start_object(size_t) {
     ++event_number_;
     has_rows_ = true;
   }
-  if (!in_events_ && depth_ == 3 && top_key_ == "deviceProperties") {
-    rows_.cycle().devices.emplace_back();
-  }
+  if (!in_events_ && depth_ == 3) header_.BeginObject(top_key_);
   return true;
 }
 
@@ -371,7 +315,7 @@ KinetoReadResult ReadKinetoFile(const std::string& path) {
     result.error = path + ": holds no trace: its list of events is empty";
     return result;
   }
-  handler.CheckRank();
+  handler.header().CheckRank();
   AddProblems(path, input, handler, whole, &result);
   for (const std::string& text : handler.rows().RowProblems(whole)) {
     result.problems.push_back(path + ": " + text);
@@ -381,7 +325,11 @@ KinetoReadResult ReadKinetoFile(const std::string& path) {
   for (const std::string& text : handler.rows().problems()) {
     result.problems.push_back(path + ": " + text);
   }
-  if (!whole) result.cycle.complete = false, result.cycle.ended = "error";
+  handler.header().Complete(&result.cycle);
+  if (!whole) {
+    result.cycle.tells_end = true;
+    result.cycle.complete = false, result.cycle.ended = "error";
+  }
   result.ok = true;
   return result;
 }

@@ -1,6 +1,7 @@
 #include "collector/analysis/kineto_values.h"
 
 #include <limits>
+#include <utility>
 
 namespace stepagent::analysis {
 namespace {
@@ -22,13 +23,30 @@ constexpr KinetoArg kArgs[] = {
     {"graph id", &KinetoEvent::graph_id, 0, kMost32, false},
     {"graph node id", &KinetoEvent::graph_node_id, 0, kMost64, false},
     {"registers per thread", &KinetoEvent::registers, 0, kMost32, false},
-    {"shared memory", &KinetoEvent::shared_bytes, 0, kMost32, false}};
+    {"shared memory", &KinetoEvent::shared_bytes, 0, kMost32, false},
+    {"process_step", &KinetoEvent::process_step, 0, kMost64, false}};
 
 }  // namespace
 
 const KinetoArg* FindKinetoArg(std::string_view key) {
   for (const KinetoArg& arg : kArgs) {
     if (arg.key == key) return &arg;
+  }
+  return nullptr;
+}
+
+bool KinetoEvent::*FindKinetoFlag(std::string_view key) {
+  constexpr std::pair<std::string_view, bool KinetoEvent::*> kFlags[] = {
+      {"complete", &KinetoEvent::is_complete},
+      {"contains_tracer_start", &KinetoEvent::contains_tracer_start},
+      {"partial", &KinetoEvent::is_partial},
+      {"start_end", &KinetoEvent::is_start_end},
+      {"cut_at_begin", &KinetoEvent::is_cut_at_begin},
+      {"cut_at_end", &KinetoEvent::is_cut_at_end},
+      {"failed", &KinetoEvent::is_failed},
+      {"captured", &KinetoEvent::is_captured}};
+  for (const auto& [name, flag] : kFlags) {
+    if (name == key) return flag;
   }
   return nullptr;
 }

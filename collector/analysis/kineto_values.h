@@ -25,6 +25,8 @@ struct KinetoArg {
 };
 // nullptr: a key that is not used.
 [[nodiscard]] const KinetoArg* FindKinetoArg(std::string_view key);
+// What our own files say of a row by true or false; nullptr: a key that is not used.
+[[nodiscard]] bool KinetoEvent::*FindKinetoFlag(std::string_view key);
 // "0 to 1023", "0 or more".
 [[nodiscard]] std::string AllowedText(int64_t least, int64_t most);
 

@@ -24,7 +24,7 @@ Json QueueRow(const model::Lane& lane, std::vector<Change>& changes) {
   return {{"name",
            "GPU " + std::to_string(lane.device) + " stream " + std::to_string(lane.stream_index)},
           {"device", lane.device},
-          {"context", lane.context},
+          {"context", lane.has_context ? Json(lane.context) : Json(nullptr)},
           {"stream", lane.stream_index},
           {"changes", changes.size()},
           {"max", most},

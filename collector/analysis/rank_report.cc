@@ -70,7 +70,8 @@ RankSteps StepsOf(const Json& summary) {
     step.wall_ns = *wall;
     step.exposed_ns = std::min(Number(row, "exposed_collective_ns").value_or(0), *wall);
     step.holds_tracer_start = Flag(row, "contains_tracer_start") || Flag(row, "partial");
-    step.is_whole = Flag(row, "complete") && !step.holds_tracer_start;
+    // What a trace file does not tell (null) is no fault of the step's.
+    step.is_whole = Member(row, "complete") != false && !step.holds_tracer_start;
     if (base && begin) step.begin_unix_ns = *base + *begin;
     rank.steps[static_cast<uint64_t>(*index)] = step;
   }

@@ -121,24 +121,52 @@ int32_t StepAt(const model::Cycle& cycle, model::TimeNs at) {
   return model::kNoStep;
 }
 
+struct LoadTime {
+  model::TimeNs begin_ns = 0, end_ns = 0;
+  uint32_t tid = 0;
+  const char* row = "";
+};
+
 struct Loading {
   HostTime time;
   uint64_t count = 0;
-  const model::Overhead* longest = nullptr;
+  std::optional<LoadTime> longest;
 };
+
+// By a call's name: a trace file may hold such calls, and no rows of what they cost the profiler.
+bool LoadsModule(std::string_view call) {
+  for (const std::string_view part : {"ModuleLoad", "LibraryLoad", "LinkComplete"}) {
+    if (call.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::vector<LoadTime> LoadTimes(const model::Cycle& cycle) {
+  std::vector<LoadTime> out;
+  for (const model::Overhead& o : cycle.overheads) {
+    if (o.kind != kCompiler && o.kind != kModuleLoad && o.kind != kLazyLoad) continue;
+    out.push_back({o.begin_ns, o.end_ns, o.tid, "overhead"});
+  }
+  if (!out.empty() || !cycle.is_from_trace) return out;
+  for (const model::Call& call : cycle.calls) {
+    if (!LoadsModule(cycle.Text(call.name))) continue;
+    const uint32_t tid = call.thread < cycle.threads.size() ? cycle.threads[call.thread].tid : 0;
+    out.push_back({call.begin_ns, call.end_ns, tid, "calls"});
+  }
+  return out;
+}
 
 Loading LoadingInSteps(const ReadingContext& c) {
   Loading out;
   std::map<uint32_t, std::vector<Interval>> times;
-  for (const model::Overhead& o : c.cycle.overheads) {
-    if (o.kind != kCompiler && o.kind != kModuleLoad && o.kind != kLazyLoad) continue;
-    if (o.begin_ns < c.cycle.window_begin_ns || o.begin_ns >= c.cycle.window_end_ns) continue;
-    if (IsLeftOut(c, StepAt(c.cycle, o.begin_ns))) continue;
+  for (const LoadTime& load : LoadTimes(c.cycle)) {
+    if (load.begin_ns < c.cycle.window_begin_ns || load.begin_ns >= c.cycle.window_end_ns) continue;
+    if (IsLeftOut(c, StepAt(c.cycle, load.begin_ns))) continue;
     ++out.count;
-    times[o.tid].push_back({o.begin_ns, o.end_ns});
-    if (out.longest == nullptr ||
-        o.end_ns - o.begin_ns > out.longest->end_ns - out.longest->begin_ns) {
-      out.longest = &o;
+    times[load.tid].push_back({load.begin_ns, load.end_ns});
+    if (!out.longest ||
+        load.end_ns - load.begin_ns > out.longest->end_ns - out.longest->begin_ns) {
+      out.longest = load;
     }
   }
   out.time = HostTimeOf(c, times);
@@ -162,7 +190,7 @@ std::optional<Reading> UnsteadySteps(const ReadingContext& c) {
   if (compares && !LostKernels(c.cycle)) u = MostUnsteady(c, whole);
   const Loading loading = LoadingInSteps(c);
   const double loading_share = double(loading.time.elapsed_ns) / double(c.window_ns);
-  const bool loads = loading.longest != nullptr && loading_share >= At(kModuleLoadShare);
+  const bool loads = loading.longest.has_value() && loading_share >= At(kModuleLoadShare);
   const bool differs = u.distance >= At(kUnsteadyShare);
   if (!loads && !differs) return std::nullopt;
   Reading r{std::max(loading_share, differs ? 1.0 / double(whole.size()) * u.distance : 0),
@@ -195,7 +223,8 @@ std::optional<Reading> UnsteadySteps(const ReadingContext& c) {
       {"where", differs ? WhereStep(c, u.step)
                         : Where(c, StepAt(c.cycle, loading.longest->begin_ns),
                                 loading.longest->begin_ns, loading.longest->end_ns,
-                                fmt::format("overhead, thread {}", loading.longest->tid))}};
+                                fmt::format("{}, thread {}", loading.longest->row,
+                                            loading.longest->tid))}};
   r.hypothesis =
       "The program may not be in its steady state yet (tuning, lazy loading, a changed shape). A "
       "step "

@@ -187,9 +187,9 @@ void Sort(std::vector<const Json*>& rows, const std::string& key) {
 
 std::string StepFlags(const Json& row) {
   std::string out;
-  if (!row.at("complete").get<bool>()) out += "incomplete ";
-  if (row.at("contains_tracer_start").get<bool>()) out += "tracer started ";
-  if (row.at("partial").get<bool>()) out += "device partial ";
+  if (row.at("complete") == false) out += "incomplete ";
+  if (row.at("contains_tracer_start") == true) out += "tracer started ";
+  if (row.at("partial") == true) out += "device partial ";
   if (!out.empty()) out.pop_back();
   return out;
 }

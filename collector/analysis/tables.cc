@@ -7,6 +7,7 @@
 
 #include "collector/analysis/cost.h"
 #include "collector/analysis/per_step.h"
+#include "collector/writers/json_parts.h"
 #include "collector/writers/json_text.h"
 #include "collector/writers/kineto_names.h"
 
@@ -210,7 +211,7 @@ Json StreamTable(const model::Cycle& cycle, const DeviceWork& work) {
     rows.push_back({{"name", "GPU " + std::to_string(lane.device) + " stream " +
                                  std::to_string(lane.stream_index)},
                     {"device", lane.device},
-                    {"context", lane.context},
+                    {"context", lane.has_context ? Json(lane.context) : Json(nullptr)},
                     {"stream", lane.stream_index},
                     {"count", e.kernels + e.copies + e.sets + e.graphs},
                     {"kernels", e.kernels},
@@ -308,9 +309,9 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
          {"launches", has_launches && !step.partial ? Json(step.launches) : Json(nullptr)},
          {"kernels", count(step.kernels)},
          {"copies", count(step.copies)},
-         {"complete", step.complete},
-         {"contains_tracer_start", step.contains_tracer_start},
-         {"partial", step.partial}});
+         {"complete", writers::StepFlag(cycle, step.complete)},
+         {"contains_tracer_start", writers::StepFlag(cycle, step.contains_tracer_start)},
+         {"partial", writers::StepFlag(cycle, step.partial)}});
   }
   const Json d = Distribution(std::move(counted));
   return {{"count", cycle.steps.size()},

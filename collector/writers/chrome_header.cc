@@ -12,6 +12,10 @@ namespace {
 class Object {
  public:
   void Text(std::string_view key, std::string_view value) { Add(key, JsonString(value)); }
+  // Of a trace file that was read and does not tell: the key is left out.
+  void Told(std::string_view key, std::string_view value, const model::Cycle& cycle) {
+    if (!value.empty() || !cycle.is_from_trace) Text(key, value);
+  }
   void Number(std::string_view key, int64_t value) { Add(key, std::to_string(value)); }
   // 0 stands for "not known" in device data and versions: the key is left out.
   void Known(std::string_view key, uint64_t value) {
@@ -64,19 +68,21 @@ std::string Devices(const model::Cycle& cycle) {
 std::string Own(const model::Cycle& cycle) {
   const model::SessionInfo& s = cycle.session;
   Object o;
-  o.Text("version", s.agent_version);
-  o.Text("run", s.run);
-  o.Text("session", s.id);
+  o.Told("version", s.agent_version, cycle);
+  o.Told("run", s.run, cycle);
+  o.Told("session", s.id, cycle);
   o.Number("cycle", cycle.index);
-  o.Add("complete", cycle.complete ? "true" : "false");
-  o.Text("ended", cycle.ended);
+  if (cycle.tells_end) {
+    o.Add("complete", cycle.complete ? "true" : "false");
+    o.Text("ended", cycle.ended);
+  }
   if (!cycle.reason.empty()) o.Text("reason", cycle.reason);
-  o.Text("rank_source", s.rank_source);
-  o.Text("step_source", s.step_source);
+  o.Told("rank_source", s.rank_source, cycle);
+  o.Told("step_source", s.step_source, cycle);
   o.Text("gpu_status", cycle.gpu.status);
   if (!cycle.gpu.reason.empty()) o.Text("gpu_reason", cycle.gpu.reason);
   o.Add("host_only", cycle.HostOnly() ? "true" : "false");
-  o.Text("graph_level", cycle.gpu.graph_level);
+  o.Told("graph_level", cycle.gpu.graph_level, cycle);
   std::string notes;
   for (const model::Note& note : cycle.notes) {
     notes += (notes.empty() ? "" : "; ") + note.code + ": " + note.text;
@@ -103,8 +109,12 @@ std::string ChromeHeader(const model::Cycle& cycle, int64_t base_unix_ns) {
   if (cycle.gpu.driver_version != 0) {
     out += "  \"cuda_driver_version\": " + std::to_string(cycle.gpu.driver_version) + ",\n";
   }
-  out += "  \"trace_id\": " + JsonString(s.id + "." + std::to_string(cycle.index)) + ",\n";
-  out += "  \"host_name\": " + JsonString(s.host) + ",\n";
+  if (!s.id.empty() || !cycle.is_from_trace) {
+    out += "  \"trace_id\": " + JsonString(s.id + "." + std::to_string(cycle.index)) + ",\n";
+  }
+  if (!s.host.empty() || !cycle.is_from_trace) {
+    out += "  \"host_name\": " + JsonString(s.host) + ",\n";
+  }
   out += "  \"stepagent\": " + Own(cycle) + ",\n";
   out += "  \"displayTimeUnit\": \"ms\",\n";
   out += "  \"baseTimeNanoseconds\": " + std::to_string(base_unix_ns) + ",\n";

@@ -39,6 +39,14 @@ std::string_view OverheadName(uint32_t kind) {
   return Lookup(kOverheads, kind >> 16);
 }
 
+std::optional<uint32_t> OverheadKind(std::string_view name) {
+  if (name == OverheadName(1)) return 1;
+  for (uint32_t i = 1; i < kOverheads.size(); ++i) {
+    if (kOverheads[i] == name) return i << 16;
+  }
+  return std::nullopt;
+}
+
 std::string_view WithoutVersionSuffix(std::string_view api_name) {
   const size_t at = api_name.rfind("_v");
   if (at == std::string_view::npos || api_name.size() - at < 2 + 4) return api_name;

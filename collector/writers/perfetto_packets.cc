@@ -200,8 +200,10 @@ void PerfettoPackets::WriteAttributes() {
     Attribute("stepagent.first_step", static_cast<int64_t>(cycle_.steps.front().index));
     Attribute("stepagent.last_step", static_cast<int64_t>(cycle_.steps.back().index));
   }
-  Attribute("stepagent.complete", cycle_.complete ? 1 : 0);
-  Attribute("stepagent.ended", cycle_.ended);
+  if (cycle_.tells_end) {
+    Attribute("stepagent.complete", cycle_.complete ? 1 : 0);
+    Attribute("stepagent.ended", cycle_.ended);
+  }
   Attribute("stepagent.reason", cycle_.reason);
   Attribute("stepagent.gpu_status", cycle_.gpu.status);
   Attribute("stepagent.gpu_reason", cycle_.gpu.reason);

@@ -22,6 +22,10 @@ constexpr std::array<int, 8> kMemoryKinds = {7, 0, 1, 2, 3, 4, 5, 6};  // CUPTI'
 std::optional<uint64_t> NotZero(uint64_t value) {
   return value == 0 ? std::nullopt : std::optional(value);
 }
+// NULL, not '', where there is none.
+std::optional<std::string> TextOrNone(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional(ValidUtf8(text));
+}
 int MemoryKind(uint32_t cupti) { return kMemoryKinds[cupti < kMemoryKinds.size() ? cupti : 0]; }
 
 class SqliteTrace {
@@ -140,7 +144,7 @@ void SqliteTrace::Head() {
   const model::SessionInfo& s = cycle_.session;
   SqliteInsert meta(file_, "META_DATA_EXPORT", 2);
   meta("PRODUCT_NAME", "stepagent");
-  meta("PRODUCT_VERSION", s.agent_version);
+  meta("PRODUCT_VERSION", TextOrNone(s.agent_version));
   meta("EXPORT_SCHEMA_VERSION", std::string(kSchemaMajor) + "." + std::string(kSchemaMinor) + "." +
                                     std::string(kSchemaMicro));
   meta("EXPORT_SCHEMA_VERSION_MAJOR", kSchemaMajor);
@@ -150,7 +154,7 @@ void SqliteTrace::Head() {
                                                            std::nullopt, std::nullopt);
   SqliteInsert(file_, "ANALYSIS_DETAILS", 4)(0, cycle_.window_end_ns - cycle_.window_begin_ns,
                                              cycle_.window_begin_ns, cycle_.window_end_ns);
-  SqliteInsert(file_, "PROCESSES", 3)(global_pid_, s.pid,
+  SqliteInsert(file_, "PROCESSES", 3)(global_pid_, NotZero(s.pid),
                                       ValidUtf8(s.title.empty() ? s.exe : s.title));
   SqliteInsert threads(file_, "ThreadNames", 3);
   for (uint32_t i = 0; i < cycle_.threads.size(); ++i) {
@@ -164,9 +168,10 @@ void SqliteTrace::Devices() {
   SqliteInsert gpus(file_, "TARGET_INFO_GPU", 9), devices(file_, "TARGET_INFO_CUDA_DEVICE", 5);
   for (const model::DeviceInfo& d : cycle_.devices) {
     gpus(0, d.ordinal, ValidUtf8(d.name), NotZero(d.memory_bytes),
-         NotZero(d.memory_bandwidth_kbps * 1000), NotZero(d.multiprocessors), d.uuid,
-         NotZero(d.compute_major), d.compute_minor);
-    devices(d.ordinal, d.ordinal, cycle_.session.pid, d.uuid, NotZero(d.multiprocessors));
+         NotZero(d.memory_bandwidth_kbps * 1000), NotZero(d.multiprocessors), TextOrNone(d.uuid),
+         NotZero(d.compute_major), SqliteKnown{d.compute_minor, d.compute_major != 0});
+    devices(d.ordinal, d.ordinal, cycle_.session.pid, TextOrNone(d.uuid),
+            NotZero(d.multiprocessors));
   }
 }
 
@@ -187,12 +192,14 @@ void SqliteTrace::Enums() {
 void SqliteTrace::Cycle() {
   const model::SessionInfo& s = cycle_.session;
   SqliteInsert(file_, "STEPAGENT_CYCLE", 18)(
-      s.id, s.run, ValidUtf8(s.host), s.pid, ValidUtf8(s.exe),
+      TextOrNone(s.id), TextOrNone(s.run), TextOrNone(s.host), NotZero(s.pid), TextOrNone(s.exe),
       s.rank < 0 ? std::nullopt : std::optional(s.rank),
-      s.world_size < 0 ? std::nullopt : std::optional(s.world_size), cycle_.index, cycle_.complete,
-      cycle_.ended, ValidUtf8(cycle_.reason), cycle_.window_begin_ns, cycle_.window_end_ns,
-      s.base_unix_ns, cycle_.gpu.status, ValidUtf8(cycle_.gpu.reason), cycle_.gpu.graph_level,
-      ValidUtf8(s.step_source));
+      s.world_size < 0 ? std::nullopt : std::optional(s.world_size), cycle_.index,
+      SqliteKnown{cycle_.complete, cycle_.tells_end},
+      TextOrNone(cycle_.tells_end ? cycle_.ended : std::string()), TextOrNone(cycle_.reason),
+      cycle_.window_begin_ns, cycle_.window_end_ns, s.base_unix_ns, cycle_.gpu.status,
+      TextOrNone(cycle_.gpu.reason), TextOrNone(cycle_.gpu.graph_level),
+      TextOrNone(s.step_source));
   Steps();
   Losses();
   SqliteInsert notes(file_, "STEPAGENT_NOTE", 2), labels(file_, "STEPAGENT_LABEL", 2);
@@ -202,11 +209,12 @@ void SqliteTrace::Cycle() {
 
 void SqliteTrace::Steps() {
   SqliteInsert insert(file_, "STEPAGENT_STEP", 12);
+  const auto flag = [this](bool value) { return SqliteKnown{value, cycle_.tells_step_flags}; };
   for (const model::Step& step : cycle_.steps) {
     const SqliteKnown launches{step.launches, cycle_.SeesLaunches() && !step.partial};
     insert(step.index, step.begin_ns, std::max(step.begin_ns, step.end_ns), step.process_index,
-           GlobalTid(step.thread), step.complete, step.contains_tracer_start, step.partial,
-           launches, step.kernels, step.copies, step.sets);
+           GlobalTid(step.thread), flag(step.complete), flag(step.contains_tracer_start),
+           flag(step.partial), launches, step.kernels, step.copies, step.sets);
   }
 }
 

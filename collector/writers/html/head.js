@@ -36,7 +36,7 @@ function banners() {
   } else if (gpu.status !== 'collected') {
     say('bad', 'Device data in part.', gpu.reason || '');
   }
-  if (!cycle.complete) {
+  if (cycle.complete === false) {  // null: a trace file does not tell
     say('bad', 'Incomplete.',
         (cycle.ended === 'schedule' ? 'All steps ran, but not all of their work was recorded' :
                                       `Cut short, ended by ${cycle.ended}`) +
