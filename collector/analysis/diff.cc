@@ -8,6 +8,7 @@
 
 #include "collector/analysis/cost.h"
 #include "collector/analysis/per_step.h"
+#include "collector/analysis/reading_rules.h"
 #include "fmt/format.h"
 
 namespace stepagent::analysis {
@@ -120,13 +121,18 @@ Json FindDifferences(const DiffSide& a, const DiffSide& b) {
   return d.Take();
 }
 
+// What a trace file does not tell of its steps is null, and no fault of theirs.
+bool IsWhole(const Json& step) {
+  return At(step, "complete") != false && At(step, "contains_tracer_start") != true;
+}
+
 std::vector<int64_t> StepWalls(const DiffSide& side) {
   std::vector<int64_t> out;
   for (const Json* cycle : side.cycles) {
     const Json& each = At(At(*cycle, "steps"), "each");
     if (!each.is_array()) continue;
     for (const Json& step : each) {
-      if (step.value("complete", false) && !step.value("contains_tracer_start", false)) {
+      if (IsWhole(step)) {
         out.push_back(step.value("wall_ns", int64_t{0}));
       }
     }
@@ -144,6 +150,21 @@ std::string WhyNoStepTimes(const DiffSide& side) {
   return {};
 }
 
+// With so few steps that chance sets two sides apart, values are shown and nothing is said of them.
+std::string WhyTooFew(uint64_t a, uint64_t b) {
+  const double least = At(kDiffSteps);
+  if (double(a) >= least && double(b) >= least) return {};
+  return fmt::format("not told: too few whole steps ({} and {}), {} on each side are needed", a, b,
+                     least);
+}
+
+// The distribution; of few steps each value, in the order of the steps.
+Json Side(const std::vector<int64_t>& values_ns) {
+  Json out = Distribution(values_ns);
+  out["values_ns"] = double(values_ns.size()) < At(kDiffSteps) ? Json(values_ns) : Json(nullptr);
+  return out;
+}
+
 Json StepTimes(const DiffSide& a, const DiffSide& b) {
   const std::vector<int64_t> of_a = StepWalls(a), of_b = StepWalls(b);
   std::string why = WhyNoStepTimes(a);
@@ -151,21 +172,20 @@ Json StepTimes(const DiffSide& a, const DiffSide& b) {
   if (!why.empty()) {
     Json none = RatioOfMedians({}, {});
     none["reason"] = "not measured: " + why;
-    return {{"a", Distribution(of_a)},
-            {"b", Distribution(of_b)},
+    return {{"a", Side(of_a)},
+            {"b", Side(of_b)},
             {"ratio", std::move(none)},
             {"verdict", "not told"}};
   }
   Json ratio = RatioOfMedians(of_b, of_a);
-  std::string verdict = "not told: too few steps";
-  if (ratio.at("low").is_number()) {
+  std::string verdict = WhyTooFew(of_a.size(), of_b.size());
+  if (verdict.empty() && ratio.at("low").is_number()) {
     const double low = ratio.at("low").get<double>(), high = ratio.at("high").get<double>();
     verdict = low > 1 ? "slower" : high < 1 ? "faster" : "inside the noise";
+  } else if (verdict.empty()) {
+    verdict = "not told";  // the ratio has the reason
   }
-  return {{"a", Distribution(of_a)},
-          {"b", Distribution(of_b)},
-          {"ratio", std::move(ratio)},
-          {"verdict", verdict}};
+  return {{"a", Side(of_a)}, {"b", Side(of_b)}, {"ratio", std::move(ratio)}, {"verdict", verdict}};
 }
 
 // What one side has of one row, over its whole steps.
@@ -183,8 +203,7 @@ uint64_t WholeStepsOf(const Json& cycle) {
   const Json& each = At(At(cycle, "steps"), "each");
   if (!each.is_array()) return 0;
   for (const Json& step : each) {
-    count += step.value("complete", false) && !step.value("contains_tracer_start", false) &&
-             !step.value("partial", false);
+    count += IsWhole(step) && At(step, "partial") != true ? 1 : 0;
   }
   return count;
 }
@@ -222,14 +241,14 @@ std::map<std::string, Share> SharesOf(const DiffSide& side, const char* table) {
   return out;
 }
 
-// Ranges of a step's total that do not touch are a change; one step has no spread to say so.
+// Ranges of a step's total that do not touch are a change, where steps are enough to say so.
 std::string Verdict(const Share& a, const Share& b) {
   if (!a.is_there || (a.has_steps && a.count == 0 && b.count > 0)) return "appeared";
   if (!b.is_there || (b.has_steps && b.count == 0 && a.count > 0)) return "vanished";
   if (!a.has_steps || !b.has_steps || a.steps == 0 || b.steps == 0)
     return "not told: no whole step";
   if (a.count * b.steps != b.count * a.steps) return "count changed";
-  if (a.steps < 2 || b.steps < 2) return "not told: one step has no spread";
+  if (std::string why = WhyTooFew(a.steps, b.steps); !why.empty()) return why;
   if (b.min_ns > a.max_ns) return "slower";
   if (b.max_ns < a.min_ns) return "faster";
   return "inside the noise";

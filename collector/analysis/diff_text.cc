@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kNameColumns = 40, kValueColumns = 26;
+constexpr std::string_view kTooFew = "not told: too few";  // steps
 constexpr size_t kLabelColumns = 28, kSideColumns = 32;  // of what differs besides the times
 
 std::string Time(const Json& value) {
@@ -57,6 +58,11 @@ std::string DifferenceLines(const Json& differences) {
 
 std::string GroupText(const Json& group) {
   if (!group.at("median_ns").is_number()) return "no whole step";
+  if (const Json& values = group.at("values_ns"); values.is_array()) {
+    std::string out;
+    for (const Json& value : values) out += (out.empty() ? "" : ", ") + Time(value);
+    return fmt::format("{} (n={})", out, values.size());
+  }
   return fmt::format("median {}, {} to {} (n={})", Time(group.at("median_ns")),
                      Time(group.at("min_ns")), Time(group.at("max_ns")),
                      group.at("steps").get<uint64_t>());
@@ -67,7 +73,9 @@ std::string StepLines(const Json& steps) {
   out += "  A  " + GroupText(steps.at("a")) + "\n  B  " + GroupText(steps.at("b")) + "\n";
   const Json& ratio = steps.at("ratio");
   std::string text = steps.at("verdict").get<std::string>();
-  if (ratio.at("low").is_number()) {
+  if (text.starts_with(kTooFew)) {
+    // The values stand above: an interval of so few would only look like a finding.
+  } else if (ratio.at("low").is_number()) {
     text = fmt::format(
         "B/A {:.3f}, between {:.3f} and {:.3f} (covers the true ratio in at least "
         "{:.0f} % of such samples): {}",
@@ -83,6 +91,19 @@ std::string PerStepText(const Json& figures) {
   if (!figures.is_object()) return "-";
   return fmt::format("{:.4g} x, {}", figures.at("count").get<double>(),
                      Time(figures.at("total_ns")));
+}
+
+// Where nothing is said of the difference: the least and the most of one step, which of two are all.
+std::string RangesLine(const Json& row) {
+  std::string out;
+  for (const char* side : {"a", "b"}) {
+    const Json& figures = row.at(side);
+    if (!figures.is_object()) return {};
+    out += fmt::format("{}{} {} to {}", out.empty() ? "    one step: " : ", ",
+                       side[0] == 'a' ? "A" : "B", Time(figures.at("min_ns")),
+                       Time(figures.at("max_ns")));
+  }
+  return out + "\n";
 }
 
 bool IsQuiet(const Json& row) {
@@ -121,6 +142,7 @@ std::string TableLines(const Json& table, const char* title, size_t top) {
            PadRight("  " + PerStepText(row.at("a")), kValueColumns - 5) +
            PadRight("  " + PerStepText(row.at("b")), kValueColumns - 5) + "  " +
            ShortVerdict(row.at("verdict").get_ref<const std::string&>(), &untold) + "\n";
+    if (row.at("verdict").get_ref<const std::string&>().starts_with(kTooFew)) out += RangesLine(row);
   }
   if (left_out > 0) out += fmt::format("  … {} more (--top 0 shows all)\n", Count(left_out));
   for (const std::string& why : untold) out += "  not told: " + why + "\n";
