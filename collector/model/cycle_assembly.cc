@@ -46,7 +46,7 @@ void CycleAssembly::Run() {
   PlaceRanges();
   PlaceMarks();
   CountSteps();
-  launches_of_others_ = index_.Take();
+  launches_for_next_ = index_.Take();
 }
 
 // By when a cycle whose end was lost was over: the next one's begin, else the newest time known.
@@ -80,21 +80,6 @@ void CycleAssembly::SetWindow() {
     cycle_.window_end_ns = p.active_end.value_or(OverBy());
   }
   cycle_.window_end_ns = std::max(cycle_.window_end_ns, cycle_.window_begin_ns);
-}
-
-int32_t CycleAssembly::StepAt(TimeNs t) {
-  const std::vector<Step>& steps = cycle_.steps;
-  const auto holds = [&](size_t i) {
-    return i < steps.size() && t >= steps[i].begin_ns &&
-           (i + 1 == steps.size() || t < steps[i + 1].begin_ns);
-  };
-  if (!holds(last_step_)) {  // records come about in order
-    const auto after = std::upper_bound(steps.begin(), steps.end(), t,
-                                        [](TimeNs at, const Step& s) { return at < s.begin_ns; });
-    if (after == steps.begin()) return kNoStep;
-    last_step_ = static_cast<size_t>(after - steps.begin()) - 1;
-  }
-  return t < steps[last_step_].end_ns ? static_cast<int32_t>(last_step_) : kNoStep;
 }
 
 // Reading a large cycle's memory is most of what this costs, so that all that can be known of a

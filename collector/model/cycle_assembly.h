@@ -11,6 +11,7 @@
 #include "collector/model/join_index.h"
 #include "collector/model/pending_cycle.h"
 #include "collector/model/range_matcher.h"
+#include "collector/model/step_finder.h"
 #include "collector/model/store.h"
 
 namespace stepagent::model {
@@ -33,9 +34,10 @@ class CycleAssembly {
                 Cycle* cycle)
       : in_(in),
         store_(*records),
-        launches_of_others_(*launches),
+        launches_for_next_(*launches),
         cycle_(*cycle),
-        index_(std::move(*launches)) {}
+        index_(std::move(*launches)),
+        steps_(cycle->steps) {}
 
   void Run();
   [[nodiscard]] const Counts& written() const { return written_; }
@@ -95,14 +97,14 @@ class CycleAssembly {
     return t >= cycle_.window_begin_ns && t < cycle_.window_end_ns;
   }
   [[nodiscard]] bool IsLater(TimeNs t) const { return in_.later_from && t >= *in_.later_from; }
-  [[nodiscard]] int32_t StepAt(TimeNs t);
+  [[nodiscard]] int32_t StepAt(TimeNs t) { return steps_.Holding(t); }
   uint64_t& Written(Activity a) { return written_[static_cast<size_t>(a)]; }
   uint64_t& OutOfWindow(Activity a) { return out_of_window_[static_cast<size_t>(a)]; }
   uint64_t& Invalid(Activity a) { return invalid_[static_cast<size_t>(a)]; }
 
   const AssemblyInput& in_;
   Records& store_;
-  std::vector<Launch>& launches_of_others_;
+  std::vector<Launch>& launches_for_next_;  // this cycle's own, once it has run
   Cycle& cycle_;
   JoinIndex index_;
   Counts written_{}, out_of_window_{}, invalid_{};
@@ -110,7 +112,7 @@ class CycleAssembly {
   bool has_graph_ = false;
   uint64_t impossible_ = 0, unfinished_ = 0, impossible_waits_ = 0, duplicates_ = 0;
   std::vector<uint64_t> step_launches_;         // by step + 1; first those outside
-  size_t last_step_ = 0;                        // where StepAt found its last answer
+  StepFinder steps_;
   std::optional<uint32_t> newest_correlation_;  // of this cycle's calls
 };
 

@@ -17,13 +17,6 @@ void StepSpans::Join(const StepSpans& other) {
   overheads.Join(other.overheads);
 }
 
-size_t StepPlaces::At(TimeNs at) const {
-  const std::vector<Step>& steps = cycle_.steps;
-  const auto later = std::upper_bound(steps.begin(), steps.end(), at,
-                                      [](TimeNs t, const Step& s) { return t < s.begin_ns; });
-  return later == steps.begin() ? 0 : static_cast<size_t>(later - steps.begin()) - 1;
-}
-
 Cycle& StepSlicer::Next(size_t last, const StepSpans& spans) {
   const size_t count = whole_.steps.size();
   first_ = std::min(last_, count);
@@ -61,6 +54,7 @@ int32_t StepSlicer::NewStep(int32_t step) const {
 void StepSlicer::CopyWhatIsSmall() {
   part_.session = whole_.session;
   part_.is_from_trace = whole_.is_from_trace;
+  part_.tells_end = whole_.tells_end, part_.tells_step_flags = whole_.tells_step_flags;
   part_.index = whole_.index;
   part_.complete = whole_.complete;
   part_.ended = whole_.ended;

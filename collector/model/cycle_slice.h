@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collector/model/cycle.h"
+#include "collector/model/step_finder.h"
 
 namespace stepagent::model {
 
@@ -43,7 +44,7 @@ struct StepSpans {
 // it; 0 before the first.
 class StepPlaces {
  public:
-  explicit StepPlaces(const Cycle& cycle) : cycle_(cycle) {}
+  explicit StepPlaces(const Cycle& cycle) : cycle_(cycle), steps_(cycle.steps) {}
   [[nodiscard]] size_t Of(int32_t step, TimeNs at) const {
     if (step >= 0) return std::min(static_cast<size_t>(step), Last());
     return At(at);
@@ -56,7 +57,7 @@ class StepPlaces {
     const Call& call = cycle_.calls[static_cast<size_t>(item.call)];
     return Of(call.step, call.begin_ns);
   }
-  [[nodiscard]] size_t At(TimeNs at) const;
+  [[nodiscard]] size_t At(TimeNs at) const { return steps_.BegunLast(at).value_or(0); }
   template <typename T>
   [[nodiscard]] bool HasCall(const T& item) const {
     return item.call >= 0 && static_cast<size_t>(item.call) < cycle_.calls.size();
@@ -65,6 +66,7 @@ class StepPlaces {
  private:
   [[nodiscard]] size_t Last() const { return std::max<size_t>(cycle_.steps.size(), 1) - 1; }
   const Cycle& cycle_;
+  const StepFinder steps_;
 };
 
 // The steps of a cycle in parts, from its first on.
@@ -97,19 +99,13 @@ class StepSlicer {
   Cycle part_;
 };
 
-// Where the records of each step lie, by position in cycle.steps; one entry where there are none.
-// `visit(record, place)` sees each of them on the way: to read a large cycle's memory is most of
-// the work, and callers have questions of their own.
+// Each record of the cycle: visit(record, place, span, i), with the position in cycle.steps that it
+// counts for, its list as a member of StepSpans and its index there.
 template <typename Visit>
-[[nodiscard]] std::vector<StepSpans> SpansOfSteps(const Cycle& cycle, Visit visit) {
+void VisitBySteps(const Cycle& cycle, Visit visit) {
   const StepPlaces places(cycle);
-  std::vector<StepSpans> spans(std::max<size_t>(cycle.steps.size(), 1));
   const auto note = [&](const auto& list, Span StepSpans::*span, auto place_of) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      const size_t place = place_of(list[i]);
-      (spans[place].*span).Take(i);
-      visit(list[i], place);
-    }
+    for (size_t i = 0; i < list.size(); ++i) visit(list[i], place_of(list[i]), span, i);
   };
   const auto of_work = [&](const auto& item) { return places.OfWork(item); };
   const auto of_instant = [&](const auto& item) { return places.At(item.at_ns); };
@@ -125,6 +121,19 @@ template <typename Visit>
   note(cycle.marks, &StepSpans::marks, of_instant);
   note(cycle.memories, &StepSpans::memories, of_instant);
   note(cycle.overheads, &StepSpans::overheads, of_begin);
+}
+
+// Where the records of each step lie, by position in cycle.steps; one entry where there are none.
+// `visit(record, place)` sees each of them on the way: to read a large cycle's memory is most of
+// the work, and callers have questions of their own.
+template <typename Visit>
+[[nodiscard]] std::vector<StepSpans> SpansOfSteps(const Cycle& cycle, Visit visit) {
+  std::vector<StepSpans> spans(std::max<size_t>(cycle.steps.size(), 1));
+  VisitBySteps(cycle,
+               [&](const auto& record, size_t place, Span StepSpans::*span, size_t i) {
+                 (spans[place].*span).Take(i);
+                 visit(record, place);
+               });
   return spans;
 }
 

@@ -92,13 +92,21 @@ class Estimate {
   struct StepSize {
     uint64_t bytes = 0, device_rows = 0;
   };
-  Estimate(const model::Cycle& cycle, const RowBytes& row)
+  // `has_parts`: where records lie is asked for, too.
+  Estimate(const model::Cycle& cycle, const RowBytes& row, bool has_parts)
       : row_(row), names_(cycle), steps_(std::max<size_t>(cycle.steps.size(), 1)) {
     for (size_t i = 0; i < cycle.steps.size(); ++i) steps_[i].bytes += row.step;
-    spans_ = model::SpansOfSteps(
-        cycle, [this](const auto& record, size_t place) { Count(record, steps_[place]); });
+    const auto count = [this](const auto& record, size_t place) { Count(record, steps_[place]); };
+    if (has_parts) {
+      spans_ = model::SpansOfSteps(cycle, count);
+      return;
+    }
+    model::VisitBySteps(cycle, [&](const auto& record, size_t place, auto /*span*/, size_t /*i*/) {
+      count(record, place);
+    });
   }
   [[nodiscard]] const std::vector<StepSize>& steps() const { return steps_; }
+  // By step; empty where they were not asked for.
   [[nodiscard]] const std::vector<model::StepSpans>& spans() const { return spans_; }
 
  private:
@@ -168,7 +176,8 @@ std::vector<TracePart> Plan(const model::Cycle& cycle, const RowBytes& row, uint
     const uint64_t bound = UpperBound(cycle, row);
     if (bound <= max_bytes) return {{0, cycle.steps.size(), bound, DeviceRows(cycle), {}}};
   }
-  const Estimate estimate(cycle, row);
+  const bool is_cut_never = max_bytes == kNoLimit && max_rows == kNoLimit;
+  const Estimate estimate(cycle, row, !is_cut_never);
   const uint64_t head = HeadBytes(cycle, row);  // of each part
   std::vector<TracePart> parts{{0, 0, head, 0, {}}};
   for (size_t i = 0; i < estimate.steps().size(); ++i) {
@@ -181,7 +190,7 @@ std::vector<TracePart> Plan(const model::Cycle& cycle, const RowBytes& row, uint
     }
     parts.back().estimated_bytes += step.bytes;
     parts.back().device_rows += step.device_rows;
-    parts.back().spans.Join(estimate.spans()[i]);
+    if (!is_cut_never) parts.back().spans.Join(estimate.spans()[i]);
     ++parts.back().last_step;
   }
   return parts;
