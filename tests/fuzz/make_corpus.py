@@ -7,6 +7,7 @@ machine it was made on. Files are small: a few steps each. Run it again when the
 """
 import glob
 import gzip
+import json
 import os
 import shutil
 import struct
@@ -76,7 +77,7 @@ def environment(out, settings):
 
 
 def record(name):
-    """Runs a workload; its raw file and its Chrome files."""
+    """Runs a workload; its raw file, its Chrome files and its session.json."""
     command, settings = WORKLOADS[name]
     out = os.path.join(PLACE, 'out-' + name)
     subprocess.run([os.path.join(PLACE, 'apps', command[0]), *command[1:]], check=False, cwd=PLACE,
@@ -84,7 +85,10 @@ def record(name):
     subprocess.run([PLACE + '/bin/stepagent', 'wait', out, '--timeout', '30'], check=False)
     raw = glob.glob(out + '/2*/sessions/*/raw.steps')
     chrome = sorted(glob.glob(out + '/2*/traces/*/*.json.gz'))
-    return open(raw[0], 'rb').read() if raw else b'', [open(c, 'rb').read() for c in chrome]
+    if not raw:
+        return b'', [], b''
+    with open(os.path.join(os.path.dirname(raw[0]), 'session.json'), 'rb') as session:
+        return open(raw[0], 'rb').read(), [open(c, 'rb').read() for c in chrome], session.read()
 
 
 def batches(raw):
@@ -107,7 +111,7 @@ def keep(target, name, content):
 
 
 def keep_recorded(name):
-    raw, chrome = record(name)
+    raw, chrome, session = record(name)
     if not raw:
         print(name + ': nothing recorded, left out')
         return
@@ -115,6 +119,7 @@ def keep_recorded(name):
     keep('fuzz_batch', name + '.stream', b'\x40' + AS_IT_IS + raw)
     if name == 'train':
         keep_damaged(raw)
+        keep_with_session(raw, session)
     biggest = max(batches(raw), key=len, default=b'')
     keep('fuzz_batch', name + '.batch', b'\x01' + AS_IT_IS + biggest)
     if chrome and name in ('train', 'ranges', 'hostile'):
@@ -179,6 +184,26 @@ def keep_damaged(raw):
         keep('fuzz_batch', name + '.stream', b'\x05' + AS_IT_IS + content)
 
 
+def keep_with_session(raw, session):
+    """A raw file whose Hello is damaged, beside what the collector wrote down of it, whole and not."""
+    first = FRAME_BYTES + struct.unpack_from('<I', raw, 8)[0]
+    hello = bytearray(raw[:first])
+    hello[FRAME_BYTES + 9] ^= 0x10
+    noted = json.loads(session)
+    for name, change in (('as_it_was', {}),
+                         ('other_session', {'session': {**noted['session'], 'id': '0' * 16}}),
+                         ('assigned', {'session': {**noted['session'], 'rank_source': 'assigned', 'rank': 3,
+                                                   'cuda_visible_devices': '1,0', 'labels': {'a': 'b'}}}),
+                         ('bad_schedule', {'settings': {**noted['settings'], 'schedule': 'active=0'}}),
+                         ('no_settings', {'settings': 3})):
+        text = json.dumps({**noted, **change}, separators=(',', ':')).encode()
+        keep('fuzz_raw_file', 'session_' + name,
+             b'\xfe' + struct.pack('>H', len(text)) + text + bytes(hello) + raw[first:])
+    for name, text in (('no_json', b'{"session":'), ('array', b'[]')):
+        keep('fuzz_raw_file', 'session_' + name,
+             b'\xfe' + struct.pack('>H', len(text)) + text + bytes(hello) + raw[first:])
+
+
 def frame(kind, payload):
     return b'SAF1' + struct.pack('<BBHIIQ', kind, 1, 0, len(payload), crc32c(payload), 9) + payload
 
@@ -199,6 +224,17 @@ KINETO_ODDITIES = {
                '{"ph":"X","cat":"gpu_memset","name":"Memset (Device)","ts":"5","dur":1,"args":{"device":0,'
                '"stream":7,"bytes":1e300}},{"ph":"X","cat":"gpu_memcpy","name":"Memcpy PtoP (Device -> '
                'Device)","ts":1,"dur":1,"args":{"fromDevice":0,"toDevice":1,"bytes":5,"stream":1,"device":0}}]}',
+    'own_part': '{"stepagent":{"version":"1","run":"r","session":"s","cycle":4294967299,"complete":true,"ended":'
+                '"schedule","reason":"x","label_a":"b","graph_level":"node","gpu_status":"collected","notes":'
+                '"a b; trace_part: part 2 of 3 of this cycle; and more; n: t"},"deviceProperties":[{"id":0,"numSms":'
+                '-1,"uuid":"u","totalGlobalMem":5},{"id":99999}],"cuda_driver_version":12080,"traceEvents":[{"ph":'
+                '"X","cat":"user_annotation","name":"ProfilerStep#4","ts":0,"dur":9,"args":{"process_step":7,'
+                '"partial":true}},{"ph":"X","cat":"user_annotation","name":"r","ts":1,"dur":2,"args":{"domain":"d",'
+                '"start_end":true}},{"ph":"X","cat":"overhead","name":"Driver Compiler","ts":1,"dur":2},{"ph":"X",'
+                '"cat":"overhead","name":"?","ts":1,"dur":2,"tid":-1}]}',
+    'own_host_only': '{"distributedInfo":{"rank":9,"world_size":8},"stepagent":{"notes":"trace_part: part x of",'
+                     '"gpu_status":"unavailable","gpu_reason":"no","cycle":"no"},"traceEvents":[{"ph":"X","cat":'
+                     '"cuda_runtime","name":"f","ts":0,"dur":1,"args":{"failed":true,"captured":false}}]}',
     'array': '[{"ph":"i","s":"t","cat":"user_annotation","name":"m","ts":-1.25,"pid":1,"tid":"x"},'
              '{"ph":"X","cat":"cuda_driver","name":"cuGraphLaunch","ts":null,"dur":true,"args":[]}]',
     'broken': '{"schemaVersion":1,"traceEvents":[{"ph":"X","args":{"a":[[[[{}]]]]}},',

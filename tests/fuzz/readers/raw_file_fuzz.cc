@@ -1,9 +1,12 @@
 // raw.steps with wrong bytes: read to the last whole frame, never worse; and a collector that goes
 // on behind it leaves a file in which its own frame is whole.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
+#include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
@@ -23,18 +26,49 @@ void Check(bool holds) {
 // A writer follows no links, so a file in memory will not do. One for the process's life.
 class ScratchFile {
  public:
-  ScratchFile() : fd_(mkstemp(path_)) { Check(fd_ >= 0); }
-  ~ScratchFile() { unlink(path_); }
-  void Hold(const std::string& content) const {
+  explicit ScratchFile(const std::string& path)
+      : path_(path), fd_(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+    Check(fd_ >= 0);
+  }
+  ~ScratchFile() { unlink(path_.c_str()); }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  void Hold(std::string_view content) const {
     Check(ftruncate(fd_, 0) == 0 &&
           pwrite(fd_, content.data(), content.size(), 0) == static_cast<ssize_t>(content.size()));
   }
-  [[nodiscard]] const char* path() const { return path_; }
+  [[nodiscard]] const char* path() const { return path_.c_str(); }
+
+ private:
+  const std::string path_;
+  int fd_;
+};
+
+// A session's folder, as far as a raw file's reader looks at it.
+class ScratchFolder {
+ public:
+  ScratchFolder() { Check(mkdtemp(path_) != nullptr); }
+  ~ScratchFolder() { rmdir(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] std::string path() const { return path_; }
 
  private:
   char path_[32] = "/tmp/stepagent-fuzz-XXXXXX";
-  int fd_;
 };
+
+// After a first byte of 0xFE and a length of two bytes: session.json, and then the raw file as it
+// is. Returns session.json and leaves the raw file's bytes.
+std::string_view TakeSession(const uint8_t** input, size_t* bytes) {
+  constexpr uint8_t kWithSession = 0xFE;
+  constexpr size_t kHead = 3;
+  if (*bytes < kHead || **input != kWithSession) return {};
+  const size_t length = std::min(size_t{(*input)[1]} << 8 | (*input)[2], *bytes - kHead);
+  const std::string_view json(reinterpret_cast<const char*>(*input) + kHead, length);
+  *input += kHead + length;
+  *bytes -= kHead + length;
+  return json;
+}
 
 struct Read {
   uint64_t frames = 0, whole_bytes = 0;
@@ -80,8 +114,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t bytes) {
     return stream +
            test::MakeFrame(proto::FrameType::kBatch, agent.Take(9'000'000).SerializeAsString());
   }();
-  static const ScratchFile file;
-  file.Hold(fuzz::Reading(valid, input, bytes));
+  static const ScratchFolder folder;
+  static const ScratchFile file(folder.path() + "/raw.steps"),
+      session(folder.path() + "/session.json");
+  const uint8_t* const begin = input;
+  session.Hold(TakeSession(&input, &bytes));
+  const std::string as_it_is(reinterpret_cast<const char*>(input), bytes);
+  file.Hold(input != begin ? as_it_is : fuzz::Reading(valid, input, bytes));
   spool::RawReport report;
   uint64_t cycles = 0;
   const std::string error = spool::ReadCycles(
