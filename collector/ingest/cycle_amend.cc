@@ -1,7 +1,9 @@
 #include "collector/ingest/cycle_amend.h"
 
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <vector>
 
 #include "collector/analysis/cost_amend.h"
 #include "collector/analysis/per_step.h"
@@ -61,6 +63,9 @@ class Amendment {
     AmendCsv();
     AmendSummary();
     Replace(std::string(spool::kManifestName), Document(manifest_));
+    for (const auto& file : replacements_) {
+      if (error_.empty()) error_ = file->Commit();
+    }
     return error_;
   }
 
@@ -68,10 +73,12 @@ class Amendment {
   [[nodiscard]] std::string Path(std::string_view name) const {
     return folder_ + "/" + std::string(name);
   }
-  // The first failure ends it: what was replaced until then is whole.
+  // All are on the disk before the first takes its name: one that is full changes none.
   void Replace(const std::string& name, const std::string& text) {
     if (!error_.empty()) return;
-    error_ = spool::ReplaceFile(Path(name), text);
+    replacements_.push_back(std::make_unique<spool::FileReplacement>(Path(name)));
+    replacements_.back()->Append(text);
+    error_ = replacements_.back()->Prepare();
     Json* const entry = FileEntry(&manifest_, name);
     if (entry == nullptr) return;
     writers::Sha256 digest;
@@ -101,6 +108,7 @@ class Amendment {
   Json manifest_;
   analysis::RecordedSteps recorded_;
   analysis::OtherSteps others_{};
+  std::vector<std::unique_ptr<spool::FileReplacement>> replacements_;
   std::string error_;
 };
 

@@ -5,8 +5,9 @@
 // the steps behind it are told with the next cycle's report or with the goodbye. Their times go
 // into `all_steps` and `cost` then, at most once each, and into nothing else: no trace changes.
 // Thread rule: as WriteCycle: one call at a time per place.
-// Failure rule: each document is replaced whole, the manifest, which has the others' digests, last.
-// "" or "path: what"; a cycle without a manifest is left as it is.
+// Failure rule: the new documents are all on the disk before the first is renamed, so that a full
+// one changes nothing; the manifest, which has the others' digests, takes its name last. "" or
+// "path: what"; a cycle without a manifest is left as it is.
 #include <string>
 
 #include "collector/ingest/cycle_output.h"

@@ -91,9 +91,8 @@ FileReplacement::FileReplacement(std::string path)
 }
 
 FileReplacement::~FileReplacement() {
-  if (fd_ < 0) return;
-  close(fd_);
-  unlink(temporary_.c_str());
+  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0 || is_prepared_) unlink(temporary_.c_str());
 }
 
 void FileReplacement::Append(std::string_view text) {
@@ -114,14 +113,22 @@ void FileReplacement::Flush() {
   buffer_.clear();
 }
 
-std::string FileReplacement::Commit() {
-  Flush();
+std::string FileReplacement::Prepare() {
   if (fd_ < 0) return error_;
+  Flush();
   const int fd = std::exchange(fd_, -1);
   if (close(fd) != 0 && error_.empty()) error_ = ErrnoText(path_, "cannot write", errno);
-  if (error_.empty() && rename(temporary_.c_str(), path_.c_str()) != 0)
+  is_prepared_ = error_.empty();
+  if (!is_prepared_) unlink(temporary_.c_str());
+  return error_;
+}
+
+std::string FileReplacement::Commit() {
+  if (!Prepare().empty() || !std::exchange(is_prepared_, false)) return error_;
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     error_ = ErrnoText(path_, "cannot write", errno);
-  if (!error_.empty()) unlink(temporary_.c_str());
+    unlink(temporary_.c_str());
+  }
   return error_;
 }
 

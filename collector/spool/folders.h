@@ -28,6 +28,8 @@ class FileReplacement {
   FileReplacement(const FileReplacement&) = delete;
   FileReplacement& operator=(const FileReplacement&) = delete;
   void Append(std::string_view text);
+  // The new content is on the disk, under its temporary name: of several files, all or none.
+  [[nodiscard]] std::string Prepare();
   [[nodiscard]] std::string Commit();
 
  private:
@@ -36,6 +38,7 @@ class FileReplacement {
   const std::string path_, temporary_;
   std::string buffer_;
   int fd_ = -1;
+  bool is_prepared_ = false;  // and not given its name yet
   std::string error_;
 };
 [[nodiscard]] std::string ReplaceFile(const std::string& path, std::string_view text);

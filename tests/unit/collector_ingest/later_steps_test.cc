@@ -217,6 +217,29 @@ TEST_F(LaterStepsOfPipeline, AKilledProcessHasNone) {
             "never came");
 }
 
+TEST(FileReplacement, APreparedFileTakesItsNameOnlyWhenItIsTold) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/a";
+  ASSERT_EQ(spool::ReplaceFile(path, "old"), "");
+  {
+    spool::FileReplacement left(path);
+    left.Append("new");
+    EXPECT_EQ(left.Prepare(), "");
+    EXPECT_EQ(ReadFile(path), "old");
+  }
+  EXPECT_EQ(FilesBelow(folder.path()), std::vector<std::string>{"a"}) << "nothing is left of it";
+  spool::FileReplacement told(path);
+  told.Append("new");
+  EXPECT_EQ(told.Prepare(), "");
+  EXPECT_EQ(told.Commit(), "");
+  EXPECT_EQ(ReadFile(path), "new");
+  EXPECT_EQ(FilesBelow(folder.path()), std::vector<std::string>{"a"});
+  spool::FileReplacement no_place(folder.path() + "/" + std::string(300, 'x'));
+  no_place.Append("new");
+  EXPECT_NE(no_place.Prepare(), "");
+  EXPECT_NE(no_place.Commit(), "");
+}
+
 TEST_F(LaterStepsOfPipeline, ADocumentThatSomebodyDamagedStaysAsItIs) {
   Open();
   agent_.Feed(BatchFrame(FirstCycle(&factory_)));
