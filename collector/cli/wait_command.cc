@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "collector/cli/agents_at_work.h"
 #include "collector/cli/arguments.h"
 #include "collector/cli/start_wait.h"
 #include "collector/cli/targets.h"
@@ -58,11 +59,12 @@ bool WaitForProcess(int64_t pid, const proto::RuntimeDirs& dirs, const Deadline&
   return true;
 }
 
+// "": all that has begun is written.
 std::string Unfinished(const std::vector<launch::SessionEntry>& sessions) {
   for (const launch::SessionEntry& session : sessions)
     if (session.state != "closed" && !(session.IsAlive() && session.IsSettled()))
       return session.folder + (session.IsAlive() ? ": its process still runs" : ": still open");
-  return "no session is there";
+  return sessions.empty() ? "no session is there" : "";
 }
 
 // Cycles of processes that go on, for which nobody could wait. The status.
@@ -98,6 +100,8 @@ int WaitForFolders(const std::vector<std::string>& paths, const proto::RuntimeDi
   rules.dirs = dirs;
   rules.deadline = deadline;
   rules.needs_a_session = true;
+  AgentsAtWork at_work(paths, dirs);
+  rules.has_more_to_come = [&](const auto& sessions) { return at_work.AreThere(sessions); };
   rules.on_round = [&](const std::vector<launch::SessionEntry>& sessions) {
     const auto settled = std::count_if(sessions.begin(), sessions.end(),
                                        [](const auto& s) { return s.IsSettled(); });
@@ -107,8 +111,10 @@ int WaitForFolders(const std::vector<std::string>& paths, const proto::RuntimeDi
   for (const launch::LateSession& late : result.late)
     std::fprintf(stderr, "stepagent: wait: %s: %s\n", late.folder.c_str(), late.Text().c_str());
   if (result.end == launch::WaitEnd::kWritten) return SayDeferred(result.sessions);
-  if (result.end == launch::WaitEnd::kTimeout)
-    return FailWait("timeout: " + Unfinished(result.sessions));
+  if (result.end == launch::WaitEnd::kTimeout) {
+    const std::string open = Unfinished(result.sessions);
+    return FailWait("timeout: " + (open.empty() ? at_work.Text() : open));
+  }
   return FailWait("interrupted session: " + Unfinished(result.sessions) +
                   "; stepagent report finishes it");
 }

@@ -137,7 +137,9 @@ WaitResult WaitForSessions(const WaitRules& rules) {
     result.late = Written(tried, result.sessions);
     const bool is_interrupted = rules.is_interrupted && rules.is_interrupted();
     if (!is_interrupted && WriteDeferred(round.deferred, &tried)) continue;
-    if (round.is_settled && !waits_for_first) return result;
+    const bool is_over = round.is_settled && !waits_for_first;
+    if (is_over && !(rules.has_more_to_come && rules.has_more_to_come(result.sessions)))
+      return result;
     if (round.orphans.empty()) cared_for = now;
     if (rules.on_round) rules.on_round(result.sessions);
     if (now - cared_for >= kAbandonedAfter && !was_recovered) {

@@ -34,6 +34,9 @@ struct WaitRules {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   bool leaves_living = false;    // sessions whose process still runs are not waited for
   bool needs_a_session = false;  // nothing there yet is no end
+  // Asked when all that has begun is written: whether a living process of these sessions is to
+  // record another cycle yet. May be empty.
+  std::function<bool(const std::vector<SessionEntry>&)> has_more_to_come = {};
   std::string collector_run;     // whose collector must be gone before nothing is an end
   proto::RuntimeDirs dirs;
   const v1::TargetEnded* ended = nullptr;  // for sessions that we finish ourselves

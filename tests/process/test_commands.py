@@ -97,6 +97,54 @@ class Waiting(Commands):
         self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
         self.assertEqual(process.wait(timeout=harness.PATIENCE), 0)
 
+    def step(self, schedule, *options):
+        """A process that lives on, with its steps under this schedule."""
+        env = self.environment(STEPAGENT_RUNTIME_DIR=self.runtime, sim=False, schedule=schedule,
+                               step='nvtx:train_step')
+        return self.start_app([app('train_loop'), '--host-only', '--steps', '1000000', *options], env)
+
+    def states(self):
+        """Of the cycles, as their sessions tell."""
+        found = []
+        for folder in harness.sessions(self.out):
+            try:
+                with open(os.path.join(folder, 'session.json'), encoding='utf-8') as file:
+                    found += [cycle['state'] for cycle in json.load(file)['cycles']]
+            except FileNotFoundError:
+                pass
+        return found
+
+    def test_a_pause_between_two_cycles_is_no_end(self):
+        process = self.step('wait=20,warmup=1,active=1,repeat=3', '--sleep-us', '20000')
+        eventually(lambda: self.states()[:1] == ['written'], 'the first cycle')
+        self.ask('wait', self.out, '--timeout', str(int(harness.PATIENCE)))
+        self.assertIsNone(process.poll())
+        self.assertEqual(self.states(), ['written'] * 3)
+        # No further one is to come: at once, as with a process that waits for a signal.
+        self.ask('wait', self.out, '--timeout', '0')
+        self.stop_app(process)
+
+    def test_a_cycle_that_does_not_come_in_time_is_named(self):
+        process = self.step('skip_first=1,active=1,wait=1000000,skip_first_wait=1,repeat=2',
+                            '--sleep-us', '20000')
+        eventually(lambda: self.states() == ['written'], 'the first cycle')
+        result = self.ask('wait', self.out, '--timeout', '0', status=1)
+        self.assertRegex(result.stderr, r'wait: timeout: rank 0 \(pid %d\) is waiting at step [0-9]+ and '
+                                        r'is to record another cycle\n' % process.pid)
+        process.send_signal(signal.SIGSTOP)
+        result = self.ask('wait', self.out, '--timeout', '0', status=1)
+        self.assertRegex(result.stderr, r'timeout: .*%d.* does not answer: whether it is to record another '
+                                        r'cycle is not known' % process.pid)
+        process.send_signal(signal.SIGCONT)
+        self.stop_app(process)
+        self.ask('wait', self.out, '--timeout', str(int(harness.PATIENCE)))
+
+    def test_a_server_that_waits_for_a_command_is_at_rest(self):
+        process = self.serve()
+        self.ask('start', str(process.pid), '--for', '100ms')
+        self.ask('wait', self.out, '--timeout', '0')
+        self.stop_app(process)
+
     def test_a_file_is_refused(self):
         path = os.path.join(self.scratch, 'file')
         with open(path, 'w', encoding='utf-8') as file:
