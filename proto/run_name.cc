@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <ctime>
 
@@ -16,6 +17,7 @@ constexpr size_t kMostStatBytes = 4096;
 constexpr size_t kMostEnvironmentBytes = size_t{1} << 20;
 // The line of interrupts, before the one that is sought, grows with cores and devices.
 constexpr size_t kMostSystemStatBytes = size_t{1} << 20;
+constexpr size_t kMostRunIdBytes = 64;
 
 uint64_t Fnv(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325U;
@@ -96,13 +98,18 @@ std::string SharedRunName(char* const* environment) {
 
 std::string OwnRunName(uint64_t random) { return UtcStamp(time(nullptr)) + "_" + Hex(random, 8); }
 
+bool IsRunId(std::string_view run) {
+  return !run.empty() && run.size() <= kMostRunIdBytes && run[0] != '.' && run[0] != '-' &&
+         run != "latest" && std::all_of(run.begin(), run.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-' || c == '.';
+         });
+}
+
 std::string RunName(char* const* environment, uint64_t random, bool* is_given) {
   const std::string_view from_launcher = Variable(environment, "STEPAGENT_RUN");
   *is_given = true;
-  if (!from_launcher.empty() && from_launcher.size() <= 64 &&
-      from_launcher.find('/') == std::string_view::npos && from_launcher[0] != '.') {
-    return std::string(from_launcher);
-  }
+  if (IsRunId(from_launcher)) return std::string(from_launcher);
   std::string shared = SharedRunName(environment);
   if (!shared.empty()) return shared;
   *is_given = false;

@@ -14,6 +14,12 @@
 
 namespace stepagent::proto {
 
+// What STEPAGENT_RUN may be: a folder's name that no command takes for an option and no shell needs
+// quoted, short enough for an abstract socket's, and not `latest`, which is the link beside it.
+[[nodiscard]] bool IsRunId(std::string_view run);
+inline constexpr const char* kRunIdAllowed =
+    "letters, digits, _ - and ., at most 64, not beginning with - or ., and not 'latest'";
+
 // <UTC yyyymmddThhmmss>_<8 hex>. *is_given: by the launcher or by what a launcher told its ranks;
 // else the process is a run of its own, named by the time and `random`.
 [[nodiscard]] std::string RunName(char* const* environment, uint64_t random, bool* is_given);

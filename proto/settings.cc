@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/run_name.h"
 #include "proto/settings_table.h"
 
 namespace stepagent::proto {
@@ -99,6 +100,9 @@ std::optional<SettingError> ApplyEnvironment(char* const* environment, Settings*
     if (!text.starts_with("STEPAGENT_") || equals == std::string_view::npos) continue;
     const std::string_view name = text.substr(0, equals), value = text.substr(equals + 1);
     const SettingRow* row = FindRow(name);
+    if (name == kRunVariable && !value.empty() && !IsRunId(value))
+      return SettingError{kRunVariable, std::string(value.substr(0, 320)), "no name for a run",
+                          kRunIdAllowed};
     if (!row) {
       if (unknown && !IsInternalVariable(name))
         unknown->push_back(Printable(name, kShownValueBytes));

@@ -289,8 +289,8 @@ constexpr VariableSpec kOtherVariables[] = {
      "has the order)"},
     {kRunVariable, "",
      "id of the run and name of its folder, one for a whole process tree; `run` makes one and "
-     "keeps "
-     "one that is set"},
+     "keeps one that is set. Letters, digits, `_`, `-` and `.`, at most 64, not beginning with `-` "
+     "or `.`; not `latest`, the link to the newest run"},
     {kRedactKeyVariable, "",
      "any text: the key of the hashes that `--redact` leaves, to compare names of several runs; "
      "`run` makes one for each run"},

@@ -100,14 +100,6 @@ std::string RandomHex(size_t bytes) {
   return text;
 }
 
-// A file name, and short enough for an abstract socket's.
-bool IsRunId(const std::string& run) {
-  return !run.empty() && run.size() <= 64 && run[0] != '.' &&
-         std::all_of(run.begin(), run.end(), [](unsigned char c) {
-           return std::isalnum(c) || c == '_' || c == '-' || c == '.';
-         });
-}
-
 // `srun -n 4 stepagent run …`: one run. A step of a single task may be a shell, in which each
 // `stepagent run` is a run of its own.
 void ChooseRun(char* const* environment, RunPlan* plan) {
@@ -158,12 +150,6 @@ RunPlan MakeRunPlan(const std::vector<std::string>& args, char* const* environme
   }
   plan.command = taken.command;
   ChooseRun(environment, &plan);
-  if (!IsRunId(plan.run)) {
-    Refuse(&plan, proto::SettingError{proto::kRunVariable, plan.run, "no name for a folder",
-                                      "letters, digits, _ - and ., at most 64"}
-                      .Line());
-    return plan;
-  }
   // One for the tree, whoever redacts and when: names are then equal in all files of the run. Tasks
   // have no tree in common: their agents make the same key from the run's id.
   if (!plan.is_task && !Environment(environment).Has(proto::kRedactKeyVariable))

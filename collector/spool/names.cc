@@ -56,7 +56,8 @@ bool IsRunName(std::string_view name) {
 }
 
 std::string RunName(const std::string& run_dir, const std::string& run_id, int64_t now_unix_ns) {
-  if (!run_dir.empty()) return SafeName(run_dir, 200);
+  // OUT/latest is the link to the newest run; no agent of ours asks for that name.
+  if (!run_dir.empty() && run_dir != "latest") return SafeName(run_dir, 200);
   if (IsRunName(run_id)) return run_id;
   const std::time_t seconds = now_unix_ns / 1'000'000'000;
   std::tm utc{};

@@ -43,6 +43,23 @@ class Options(AgentTest):
                 self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
                 self.assertIn(flag, result.stderr)
 
+    def test_a_run_that_is_no_folders_name(self):
+        """By either way in, and before anything is written; `latest` is the link beside the runs."""
+        for bad in ('latest', '-h'):
+            env = self.environment(sim=False, schedule='active=1', step='nvtx:train_step',
+                                   STEPAGENT_RUN=bad)
+            result = self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)
+            lines = [l for l in result.stderr.splitlines() if 'stepagent' in l]
+            self.assertEqual(len(lines), 1, result.stderr)
+            self.assertIn("not recording: STEPAGENT_RUN: '%s': no name for a run; allowed: " % bad,
+                          lines[0])
+            result = self.control('run', '-o', self.out, '--', '/bin/echo', 'ran', status=2,
+                                  env=dict(harness.clean_environment(), STEPAGENT_RUN=bad))
+            self.assertEqual(result.stdout, '')
+            self.assertEqual(result.stderr.count('\n'), 1, result.stderr)
+            self.assertIn("STEPAGENT_RUN: '%s': no name for a run" % bad, result.stderr)
+            self.assertFalse(os.path.exists(self.out))
+
     def test_schedule_without_a_step_source(self):
         env = self.environment(sim=False, schedule='active=2')
         result = self.run_app([app('train_loop'), '--host-only', '--steps', '3'], env)

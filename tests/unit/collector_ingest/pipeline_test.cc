@@ -22,6 +22,7 @@ TEST(Names, AreSafeAndRecognised) {
   EXPECT_FALSE(spool::IsRunName("20260102T030405_0a1b2c3g"));
   EXPECT_EQ(spool::RunName("", "torchrun/77", kNow).substr(0, 16), "20260102T030405_");
   EXPECT_EQ(spool::RunName("../x", "", kNow), "_._x");
+  EXPECT_EQ(spool::RunName("latest", "latest", kNow).substr(0, 16), "20260102T030405_");
   EXPECT_EQ(RankInName("a_rank7_b_rank3_node_12_0011aabb"), 3);
   EXPECT_EQ(RankInName("nothing"), -1);
 }

@@ -147,7 +147,12 @@ TEST(RunPlan, RefusesInOneLineWithStatusTwo) {
     EXPECT_EQ(std::count(plan.error.begin(), plan.error.end(), '\n'), 0);
   }
   EXPECT_EQ(Plan({"app"}, {"STEPAGENT_MAX_BYTES=-1"}).status, 2);
-  EXPECT_EQ(Plan({"app"}, {"STEPAGENT_RUN=../x"}).status, 2);
+  for (const char* bad : {"../x", "latest", "-h"}) {
+    const RunPlan plan = Plan({"app"}, {std::string("STEPAGENT_RUN=") + bad});
+    EXPECT_EQ(plan.status, 2);
+    EXPECT_TRUE(plan.error.starts_with(std::string("STEPAGENT_RUN: '") + bad + "': no name for a run"))
+        << plan.error;
+  }
   EXPECT_TRUE(Plan({"--help"}).wants_help);
 }
 

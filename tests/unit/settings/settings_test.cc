@@ -177,6 +177,25 @@ TEST(ApplyEnvironment, NamesTheUnknown) {
   EXPECT_EQ(unknown, (std::vector<std::string>{"STEPAGENT_SHEDULE", "STEPAGENT_LABEL"}));
 }
 
+TEST(ApplyEnvironment, ARunThatIsNoFoldersNameIsRefused) {
+  const auto line_of = [](const std::string& value) {
+    const Environment environment({"STEPAGENT_RUN=" + value});
+    Settings s = DefaultSettings();
+    const auto error = ApplyEnvironment(environment.get(), &s, nullptr);
+    return error ? error->Line() : "";
+  };
+  for (const std::string& bad : {std::string("latest"), std::string("-h"), std::string("--"),
+                                 std::string("../x"), std::string(".x"), std::string("a b"),
+                                 std::string("x\ny"), std::string(65, 'x')})
+    EXPECT_TRUE(line_of(bad).starts_with("STEPAGENT_RUN: '") &&
+                line_of(bad).ends_with("': no name for a run; allowed: letters, digits, _ - and ., at "
+                                       "most 64, not beginning with - or ., and not 'latest'"))
+        << line_of(bad);
+  for (const std::string& good : {std::string(""), std::string("latest-2"), std::string("my-run_1.b"),
+                                  std::string(64, 'x')})
+    EXPECT_EQ(line_of(good), "");
+}
+
 TEST(ApplyEnvironment, OneBadValueLeavesAllAsItWas) {
   for (const std::string& bad :
        {std::string("STEPAGENT_MAX_BYTES="), std::string("STEPAGENT_MAX_BYTES=-1"),
