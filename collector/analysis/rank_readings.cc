@@ -1,6 +1,7 @@
 #include "collector/analysis/rank_readings.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "collector/analysis/text_format.h"
@@ -11,13 +12,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// 10 %: ranks of one job differ by a few per cent from run to run; doubling it misses what a
-// synchronous job loses in every step, halving it names healthy ranks.
-constexpr double kLongerThanOthers = 0.10;
-// Of the steps that all ranks have: once in a while is a hiccup, not a straggler.
-constexpr double kMostSteps = 0.6;
-// Waiting, or a late begin, below 5 % of the step is not worth a look.
-constexpr double kWorthALook = 0.05;
+enum RankThreshold : size_t { kLonger, kMostSteps, kWorthALook, kSteps, kRankThresholds };
+
+constexpr std::array<Threshold, kRankThresholds> kTable = {{
+    {"rank_longer_share", 0.10, "of own work more than the others; ranks differ by a few per cent"},
+    {"rank_most_steps_share", 0.60, "of the steps it is last in; once in a while is a hiccup"},
+    {"rank_wait_share", 0.05, "of the step waiting, or late; less is not worth a look"},
+    {"rank_steps", 3, "whole in all; of one or two steps chance alone makes some rank the slowest"},
+}};
 
 struct Common {
   std::vector<uint64_t> steps;                  // whole in every rank
@@ -131,8 +133,8 @@ void OwnWork(const std::vector<RankSteps>& ranks, const Common& common, std::set
   for (size_t r = 0; r < ranks.size(); ++r) {
     const int64_t own = MedianOf(common.own[r]), others = MedianOfOthers(common.own, r);
     const size_t times = TimesLargest(common.own, r), steps = common.steps.size();
-    const bool is_longer = others > 0 && double(own) > double(others) * (1 + kLongerThanOthers);
-    if (!is_longer || double(times) < kMostSteps * double(steps)) continue;
+    const bool is_longer = others > 0 && double(own) > double(others) * (1 + kTable[kLonger].value);
+    if (!is_longer || double(times) < kTable[kMostSteps].value * double(steps)) continue;
     named->insert(r);
     const int64_t wait = MedianOf(common.wait[r]), others_wait = MedianOfOthers(common.wait, r);
     std::string text = fmt::format(
@@ -167,7 +169,7 @@ void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
   std::vector<int64_t> waits;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const int64_t wait = MedianOf(common.wait[r]);
-    if (named.contains(r) || double(wait) < kWorthALook * double(common.wall_median)) continue;
+    if (named.contains(r) || double(wait) < kTable[kWorthALook].value * double(common.wall_median)) continue;
     waiting.push_back(&ranks[r]);
     waits.push_back(wait);
   }
@@ -175,8 +177,10 @@ void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
   std::string who;
   for (const size_t r : named) who += (who.empty() ? "" : ", ") + ranks[r].name;
   const int64_t median = MedianOf(waits);
-  const std::string cause = who.empty() ? std::string("no rank's own work stands out")
-                                        : "own work of " + who + " stands out, and it waits less";
+  const std::string cause =
+      common.steps.size() < LeastSteps() ? "too few steps to name a rank that is waited for"
+      : who.empty()                      ? "no rank's own work stands out"
+                    : "own work of " + who + " stands out, and it waits less";
   out->push_back(Reading(
       "waiting_for_others", nullptr,
       fmt::format("{} are {} a step in collectives with no compute beside ({} of the step).",
@@ -195,8 +199,8 @@ void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* 
     if (common.late[r].size() != common.steps.size()) return;
     const int64_t late = MedianOf(common.late[r]), others = MedianOfOthers(common.late, r);
     const size_t times = TimesLargest(common.late, r);
-    const bool is_last = double(times) >= kMostSteps * double(common.steps.size());
-    if (!is_last || double(late - others) < kWorthALook * double(common.wall_median)) continue;
+    const bool is_last = double(times) >= kTable[kMostSteps].value * double(common.steps.size());
+    if (!is_last || double(late - others) < kTable[kWorthALook].value * double(common.wall_median)) continue;
     out->push_back(Reading(
         "late_begin", &ranks[r],
         fmt::format("{} begins its steps {} after the first rank, the others {}.",
@@ -213,15 +217,20 @@ void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* 
 
 }  // namespace
 
+std::span<const Threshold> RankThresholds() { return kTable; }
+
+uint64_t LeastSteps() { return static_cast<uint64_t>(kTable[kSteps].value); }
+
 Json RankReadings(const std::vector<RankSteps>& ranks, bool is_one_host) {
   Json out = Json::array();
   if (ranks.size() < 2) return out;
   const Common common = Gather(ranks, is_one_host);
   if (common.steps.empty() || common.wall_median <= 0) return out;
+  const bool may_name = common.steps.size() >= LeastSteps();
   std::set<size_t> named;
-  OwnWork(ranks, common, &named, &out);
+  if (may_name) OwnWork(ranks, common, &named, &out);
   Waiting(ranks, common, named, &out);
-  LateBegin(ranks, common, &out);
+  if (may_name) LateBegin(ranks, common, &out);
   return out;
 }
 

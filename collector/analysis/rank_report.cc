@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "collector/analysis/per_step.h"
+#include "collector/analysis/rank_groups.h"
 #include "collector/analysis/rank_readings.h"
 #include "collector/model/cycle.h"
 
@@ -58,6 +60,8 @@ RankSteps StepsOf(const Json& summary) {
   rank.rank = Number(session, "rank").value_or(-1);
   rank.pid = Number(session, "pid").value_or(-1);
   rank.host = Text(session, "host");
+  rank.why_no_steps = WhyStepsDoNotCompare(Text(session, "step_source"));
+  if (!rank.why_no_steps.empty()) return rank;
   const Value base = Number(Member(summary, "window"), "base_unix_ns");
   for (const Json& row : Member(Member(summary, "steps"), "each")) {
     // By the process's own count: `index` begins anew with each arming, which ranks may be apart
@@ -78,6 +82,26 @@ RankSteps StepsOf(const Json& summary) {
   return rank;
 }
 
+struct HostTimes {
+  Value median, min, max;
+};
+
+// Of a rank that was killed no step may have all of its device work; how long the host took for
+// those that ended is known all the same.
+HostTimes HostTimesOf(const Json& steps) {
+  HostTimes times{Number(steps, "median_ns"), Number(steps, "min_ns"), Number(steps, "max_ns")};
+  if (times.median) return times;
+  std::vector<int64_t> walls;
+  for (const Json& row : Member(steps, "each")) {
+    const Value wall = Number(row, "wall_ns");
+    const bool counts = wall && Flag(row, "ended") && !Flag(row, "contains_tracer_start");
+    if (counts) walls.push_back(*wall);
+  }
+  if (walls.empty()) return times;
+  const auto [min, max] = std::minmax_element(walls.begin(), walls.end());
+  return {Median(walls), *min, *max};
+}
+
 Json RankRow(const Json& summary, const RankSteps& rank) {
   const Json &session = Member(summary, "session"), &steps = Member(summary, "steps");
   std::vector<int64_t> own, exposed;
@@ -96,18 +120,19 @@ Json RankRow(const Json& summary, const RankSteps& rank) {
   }
   const DeviceFigures device = DeviceFiguresOf(summary);
   const std::string reason = Text(Member(summary, "gpu"), "reason");
-  const Value min = Number(steps, "min_ns"), max = Number(steps, "max_ns");
+  const HostTimes host = HostTimesOf(steps);
   return {{"rank", rank.rank < 0 ? Json(nullptr) : Json(rank.rank)},
           {"host", rank.host},
           {"pid", Maybe(Number(session, "pid"))},
           {"name", rank.name},
+          {"restarted", rank.is_restarted},
           {"exe", Text(session, "exe")},
           {"steps", Maybe(Number(steps, "count"))},
           {"counted", Maybe(Number(steps, "counted"))},
-          {"step_median_ns", Maybe(Number(steps, "median_ns"))},
-          {"step_min_ns", Maybe(min)},
-          {"step_max_ns", Maybe(max)},
-          {"step_spread_ns", min && max ? Json(*max - *min) : Json(nullptr)},
+          {"step_median_ns", Maybe(host.median)},
+          {"step_min_ns", Maybe(host.min)},
+          {"step_max_ns", Maybe(host.max)},
+          {"step_spread_ns", host.min && host.max ? Json(*host.max - *host.min) : Json(nullptr)},
           {"own_median_ns", has_exposed ? Maybe(Median(own)) : Json(nullptr)},
           {"exposed_median_ns", has_exposed ? Maybe(Median(exposed)) : Json(nullptr)},
           {"busy_ns", Maybe(device.busy_ns)},
@@ -126,7 +151,8 @@ Json PidOf(const RankSteps* one) {
   return one == nullptr || one->pid < 0 ? Json(nullptr) : Json(one->pid);
 }
 
-// Two processes may claim one rank (reading several hosts' folders, a wrong variable).
+// Two processes may claim one rank (reading several hosts' folders, a wrong variable); a restarted
+// one is another process than the rank's first.
 void NameRanks(std::vector<RankSteps>* ranks) {
   std::map<int64_t, size_t> holders;
   for (const RankSteps& one : *ranks) ++holders[one.rank];
@@ -134,6 +160,8 @@ void NameRanks(std::vector<RankSteps>* ranks) {
     const bool is_by_rank = (one.rank >= 0 && holders[one.rank] == 1) || one.pid < 0;
     one.name = is_by_rank ? "rank " + (one.rank < 0 ? "-" : std::to_string(one.rank))
                           : "pid " + std::to_string(one.pid);
+    if (is_by_rank && one.is_restarted && one.pid >= 0)
+      one.name += " (restarted, pid " + std::to_string(one.pid) + ")";
   }
 }
 
@@ -183,9 +211,7 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
     const RankStep& step = it->second;
     walls.push_back(step.wall_ns);
     tracer_started += step.holds_tracer_start ? 1 : 0;
-    // A step that the tracer's own start made long says nothing of its rank.
-    const bool counts =
-        !step.holds_tracer_start && (compared.size() < 2 || IsAmong(compared, rank));
+    const bool counts = compared.size() < 2 || IsAmong(compared, rank);
     counted += counts ? 1 : 0;
     if (counts && (slowest == nullptr || step.OwnNs() > slowest->OwnNs())) {
       slowest = &step;
@@ -198,8 +224,8 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
     begins.push_back(*step.begin_unix_ns);
     ends.push_back(*step.begin_unix_ns + step.wall_ns);
   }
-  // Alone beside such steps no rank is the slowest.
-  if (tracer_started > 0 && counted < 2) slowest = nullptr, slowest_rank = nullptr;
+  // Ranks wait for one whose step the tracer's start made long; and one alone is not the slowest.
+  if (tracer_started > 0 || counted < 2) slowest = nullptr, slowest_rank = nullptr;
   const auto spread = [](const std::vector<int64_t>& values) {
     if (values.size() < 2) return Json(nullptr);
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -228,10 +254,17 @@ Json StepRow(uint64_t index, const std::vector<RankSteps>& ranks,
           {"last_to_begin_pid", PidOf(last_rank)}};
 }
 
+uint64_t WholeInAll(const Json& steps) {
+  return static_cast<uint64_t>(std::count_if(steps.begin(), steps.end(), [](const Json& step) {
+    return step.at("whole_in_all").get<bool>();
+  }));
+}
+
 // The rank that is slowest, by own work, in most of the steps the readings look at, too: those that
-// are whole in every rank that is compared. Ties go to the lower rank.
+// are whole in every rank that is compared, where these are enough. Ties go to the lower rank.
 Json SlowestOf(const Json& steps, const std::vector<RankSteps>& ranks) {
   std::map<std::string, uint64_t> times;
+  if (WholeInAll(steps) < LeastSteps()) return nullptr;
   for (const Json& step : steps) {
     if (!step.at("whole_in_all").get<bool>() || !step.at("slowest_name").is_string()) continue;
     ++times[step.at("slowest_name").get<std::string>()];
@@ -247,40 +280,68 @@ Json SlowestOf(const Json& steps, const std::vector<RankSteps>& ranks) {
   return best;
 }
 
-Json Compare(const std::string& run, uint64_t index, std::vector<const Json*> summaries) {
-  std::stable_sort(summaries.begin(), summaries.end(), [](const Json* a, const Json* b) {
-    const Json &sa = Member(*a, "session"), &sb = Member(*b, "session");
-    const auto key = [](const Json& s) {
-      return std::pair(Number(s, "rank").value_or(-1), Number(s, "pid").value_or(0));
-    };
-    return key(sa) < key(sb);
+struct Ordered {
+  const Json* summary;
+  RankSteps steps;
+};
+
+std::vector<Ordered> InOrder(const RankGroup& group) {
+  std::vector<Ordered> members;
+  for (size_t i = 0; i < group.summaries.size(); ++i) {
+    members.push_back({group.summaries[i], StepsOf(*group.summaries[i])});
+    members.back().steps.is_restarted = group.restarted[i];
+  }
+  std::stable_sort(members.begin(), members.end(), [](const Ordered& a, const Ordered& b) {
+    return std::pair(a.steps.rank, a.steps.pid) < std::pair(b.steps.rank, b.steps.pid);
   });
+  return members;
+}
+
+Json Compare(const RankGroup& group) {
   Json rows = Json::array(), steps = Json::array();
   std::vector<RankSteps> ranks;
   std::set<uint64_t> indexes;
   std::set<std::string> hosts;
-  for (const Json* summary : summaries) {
-    ranks.push_back(StepsOf(*summary));
-    hosts.insert(ranks.back().host);
-    for (const auto& [step, unused] : ranks.back().steps) indexes.insert(step);
+  Json why_no_steps = nullptr;
+  const std::vector<Ordered> members = InOrder(group);
+  for (const Ordered& member : members) {
+    ranks.push_back(member.steps);
+    hosts.insert(member.steps.host);
+    if (!member.steps.why_no_steps.empty()) why_no_steps = member.steps.why_no_steps;
+    for (const auto& [step, unused] : member.steps.steps) indexes.insert(step);
   }
   NameRanks(&ranks);
-  for (size_t i = 0; i < ranks.size(); ++i) rows.push_back(RankRow(*summaries[i], ranks[i]));
+  for (size_t i = 0; i < ranks.size(); ++i) rows.push_back(RankRow(*members[i].summary, ranks[i]));
   const std::vector<RankSteps> compared = Comparable(ranks);
   for (const uint64_t step : indexes) steps.push_back(StepRow(step, ranks, compared));
   const Json slowest = SlowestOf(steps, ranks);
   const bool is_one_host = hosts.size() == 1;
-  return {{"run", run.empty() ? Json(nullptr) : Json(run)},
-          {"cycle", index},
-          {"ranks", rows},
+  return {{"ranks", rows},
           {"slowest", slowest},
           {"steps", steps},
+          {"whole_steps", WholeInAll(steps)},
+          {"steps_needed", LeastSteps()},  // to name a rank
+          {"steps_not_compared", why_no_steps},
           {"hosts", hosts.size()},
           {"host_names", hosts},
           // Nothing that is recorded tells one host's clock from another's.
           {"clock_offset_ns", is_one_host ? Json(0) : Json(nullptr)},
           {"not_compared", NotCompared(ranks, compared)},
           {"readings", RankReadings(compared, is_one_host)}};
+}
+
+// One comparison for each set of processes that ran side by side.
+void CompareCycle(const std::string& run, uint64_t index, std::span<const Json* const> summaries,
+                  Json* out) {
+  const std::vector<RankGroup> groups = GroupByTime(summaries);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Json compared = {{"run", run.empty() ? Json(nullptr) : Json(run)},
+                     {"cycle", index},
+                     {"incarnation", i},
+                     {"incarnations", groups.size()}};
+    compared.update(Compare(groups[i]));
+    out->push_back(std::move(compared));
+  }
 }
 
 // Some of a device's work has no record: its own summary says "at least".
@@ -328,7 +389,7 @@ Json CompareRanks(std::span<const Json* const> summaries) {
   Json out = Json::array();
   for (const auto& [name, run] : runs) {
     if (run.sessions.size() < 2) continue;
-    for (const auto& [index, group] : run.cycles) out.push_back(Compare(name, index, group));
+    for (const auto& [index, group] : run.cycles) CompareCycle(name, index, group, &out);
   }
   return out;
 }

@@ -31,13 +31,16 @@ struct DeviceFigures {
 // "1.20 ms", "partial", "-" where there is no device data.
 [[nodiscard]] std::string FigureText(const std::optional<int64_t>& ns, bool is_partial);
 
-// [{run cycle ranks slowest steps hosts readings}], one entry per run and cycle index, of the runs
-// that have at least two sessions. `summaries`: stepagent.summary/1.
+// [{run cycle incarnation ranks slowest steps hosts readings}], of the runs that have at least two
+// sessions: one entry per run and cycle index; where ranks were restarted, one for each set of
+// processes that ran side by side (rank_groups.h). `summaries`: stepagent.summary/1.
 [[nodiscard]] nlohmann::ordered_json CompareRanks(
     std::span<const nlohmann::ordered_json* const> summaries);
 
 // One entry of it for a person, at most 100 columns. `top` steps; 0 shows all.
 [[nodiscard]] std::string RanksText(const nlohmann::ordered_json& compared, size_t top);
+// "", or of several ", before a restart (1 of 2)".
+[[nodiscard]] std::string IncarnationText(const nlohmann::ordered_json& compared);
 // Its table of ranks and the readings' observations only.
 [[nodiscard]] std::string RankRowsText(const nlohmann::ordered_json& compared);
 

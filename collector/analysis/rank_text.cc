@@ -30,7 +30,23 @@ std::string NameOf(const Json& name) { return name.is_string() ? name.get<std::s
 // "  pid 77" where the rank alone does not tell the process.
 std::string WhoElse(const Json& row) {
   const std::string name = NameOf(row.at("name"));
+  if (row.at("restarted").get<bool>() && row.at("pid").is_number())
+    return "  pid " + std::to_string(row.at("pid").get<int64_t>());
   return name.starts_with("pid ") ? "  " + name : "";
+}
+
+// "rank 3" of "rank 3 (restarted, pid 77)": the heading tells the rest.
+std::string ShortName(const Json& name) {
+  const std::string text = NameOf(name);
+  return text.substr(0, text.find(" ("));
+}
+
+std::string RestartedLine(const Json& compared) {
+  std::string names;
+  for (const Json& row : compared.at("ranks"))
+    if (row.at("restarted").get<bool>())
+      names += (names.empty() ? "" : ", ") + NameOf(row.at("name"));
+  return names.empty() ? "" : Paragraph("  ", 2, "other processes than before: " + names, kColumns);
 }
 
 std::string RankRows(const Json& compared) {
@@ -50,14 +66,19 @@ std::string RankRows(const Json& compared) {
   return out;
 }
 
-int64_t WholeSteps(const Json& compared) {
-  const Json& steps = compared.at("steps");
-  return std::count_if(steps.begin(), steps.end(),
-                       [](const Json& step) { return step.at("whole_in_all").get<bool>(); });
+uint64_t WholeSteps(const Json& compared) { return compared.at("whole_steps").get<uint64_t>(); }
+
+bool HasTooFewSteps(const Json& compared) {
+  return WholeSteps(compared) < compared.at("steps_needed").get<uint64_t>();
 }
 
 std::string SlowestLine(const Json& compared) {
   const Json& slowest = compared.at("slowest");
+  if (WholeSteps(compared) > 0 && HasTooFewSteps(compared))
+    return fmt::format("  slowest: none is named: {} whole in all, too few ({} are needed)\n",
+                       WholeSteps(compared) == 1 ? std::string("1 step is")
+                                                 : Count(WholeSteps(compared)) + " steps are",
+                       compared.at("steps_needed").get<uint64_t>());
   if (!slowest.is_object()) return "";
   return fmt::format("  slowest: {} in {} of {} steps that {} have whole, by own work\n",
                      slowest.at("name").get<std::string>(), slowest.at("steps").get<uint64_t>(),
@@ -67,6 +88,10 @@ std::string SlowestLine(const Json& compared) {
 
 // Ranks that ended too early to be held against the others.
 std::string NotComparedLine(const Json& compared) {
+  if (compared.at("ranks").size() == 1)
+    return "  nothing to compare with: no other rank recorded this cycle at that time\n";
+  if (compared.at("steps").empty() && compared.at("steps_not_compared").is_string())
+    return "  not compared: " + NameOf(compared.at("steps_not_compared")) + "\n";
   if (compared.at("steps").empty())
     return "  no step was recorded: ranks are compared by steps, which --step names\n";
   std::string names;
@@ -99,7 +124,7 @@ std::string StepRows(const Json& compared, size_t top) {
   for (size_t i = 0; i < shown; ++i) {
     const Json& step = steps.at(i);
     out += "  " + PadLeft(Whole(step.at("index")), 4) + PadLeft(Whole(step.at("ranks")), 7) +
-           PadLeft(NameOf(step.at("slowest_name")), 11) +
+           PadLeft(ShortName(step.at("slowest_name")), 11) +
            PadLeft(Time(step.at("slowest_wall_ns")), 11) +
            PadLeft(Time(step.at("slowest_own_ns")), 15) +
            PadLeft(Time(step.at("median_wall_ns")), 13) +
@@ -135,9 +160,16 @@ std::string FigureText(const std::optional<int64_t>& ns, bool is_partial) {
   return ns ? Duration(*ns) : is_partial ? "partial" : "-";
 }
 
+std::string IncarnationText(const Json& compared) {
+  const auto place = compared.at("incarnation").get<uint64_t>() + 1,
+             count = compared.at("incarnations").get<uint64_t>();
+  if (count < 2) return "";
+  return fmt::format(", {} a restart ({} of {})", place == 1 ? "before" : "after", place, count);
+}
+
 std::string RankRowsText(const Json& compared) {
-  std::string out = RankRows(compared) + PartialLine(compared) + SlowestLine(compared) +
-                    NotComparedLine(compared) + HostLines(compared);
+  std::string out = RankRows(compared) + RestartedLine(compared) + PartialLine(compared) +
+                    SlowestLine(compared) + NotComparedLine(compared) + HostLines(compared);
   for (const Json& reading : compared.at("readings")) {
     out += Paragraph("  ", 2, reading.at("observation").get<std::string>(), kColumns - 12);
   }
@@ -146,22 +178,26 @@ std::string RankRowsText(const Json& compared) {
 
 std::string RanksText(const Json& compared, size_t top) {
   std::string out =
-      fmt::format("Cycle {}{}\n", compared.at("cycle").get<uint64_t>(),
-                  compared.at("run").is_string() ? " of run " + NameOf(compared.at("run")) : "");
-  out += RankRows(compared) + PartialLine(compared) + SlowestLine(compared) +
-         NotComparedLine(compared) + HostLines(compared);
+      fmt::format("Cycle {}{}{}\n", compared.at("cycle").get<uint64_t>(),
+                  compared.at("run").is_string() ? " of run " + NameOf(compared.at("run")) : "",
+                  IncarnationText(compared));
+  out += RankRows(compared) + RestartedLine(compared) + PartialLine(compared) +
+         SlowestLine(compared) + NotComparedLine(compared) + HostLines(compared);
   out += Paragraph("  ", 2,
                    "median, spread: of a step's time; own work: that less its exposed collectives "
                    "(median); busy to exposed: unions within each device's span, added over its "
                    "devices; exposed: collectives with no compute beside",
                    kColumns);
+  if (compared.at("steps").empty()) return Printable(out, true);
   out += "\n" + StepRows(compared, top);
   const Json& readings = compared.at("readings");
   if (readings.empty()) {
-    return out + (WholeSteps(compared) > 0
-                      ? "\nNo rank stands out: own work, waiting and begins are alike.\n"
-                      : "\nNo step is whole in two ranks or more: nothing can be said of who is "
-                        "slower.\n");
+    if (WholeSteps(compared) == 0)
+      return out +
+             "\nNo step is whole in two ranks or more: nothing can be said of who is slower.\n";
+    return out + (HasTooFewSteps(compared)
+                      ? "\nToo few steps to say whether a rank stands out.\n"
+                      : "\nNo rank stands out: own work, waiting and begins are alike.\n");
   }
   for (const Json& reading : readings) {
     out += "\n" +

@@ -310,6 +310,7 @@ Json StepTable(const model::Cycle& cycle, const DeviceWork& work) {
          {"kernels", count(step.kernels)},
          {"copies", count(step.copies)},
          {"complete", writers::StepFlag(cycle, step.complete)},
+         {"ended", writers::StepFlag(cycle, step.ended)},
          {"contains_tracer_start", writers::StepFlag(cycle, step.contains_tracer_start)},
          {"partial", writers::StepFlag(cycle, step.partial)}});
   }

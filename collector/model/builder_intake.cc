@@ -105,7 +105,7 @@ void CycleBuilder::Impl::Steps(const v1::Steps& w) {
     step.begin_ns = begin;
     if (end != 0) step.end_ns = std::max(end, begin);
     step.thread = dictionary.ThreadIndex(static_cast<uint32_t>(value(w.thread(), i)));
-    step.complete = (flags & v1::STEP_CUT) == 0;
+    step.ended = step.complete = (flags & v1::STEP_CUT) == 0;
     step.contains_tracer_start = (flags & v1::STEP_CONTAINS_TRACER_START) != 0;
     step.partial = (flags & v1::STEP_DEVICE_PARTIAL) != 0;
   }

@@ -169,6 +169,7 @@ struct Step {
   TimeNs begin_ns = 0, end_ns = 0;
   uint32_t thread = 0;
   bool complete = true;        // ended by its own range, all its work has records
+  bool ended = true;           // by its own range: its host time is known, whatever its work's is
   bool contains_tracer_start = false;
   bool partial = false;        // device part begins only when arming ended
   // Counted by the builder; nullopt where the device was not collected.

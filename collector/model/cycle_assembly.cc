@@ -66,7 +66,7 @@ void CycleAssembly::PlaceSteps() {
       const TimeNs known = in_.pending->active_end.value_or(OverBy());
       step.end_ns = std::max(known, step.begin_ns);
     }
-    step.complete = false;
+    step.ended = step.complete = false;
   }
 }
 

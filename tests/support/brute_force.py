@@ -228,7 +228,8 @@ class BruteForce(IdleCheck):
                                         c.cls in ('launch', 'graph_launch'))),
                 'kernels': counted(sum(1 for x in mine if x.work.kind == 'kernel')),
                 'copies': counted(sum(1 for x in mine if x.work.kind == 'copy')),
-                'complete': step['complete'], 'contains_tracer_start': step['tracer'],
+                'complete': step['complete'], 'ended': step['complete'],
+                'contains_tracer_start': step['tracer'],
                 'partial': step['partial']})
         for row, other in zip(each, theirs['each']):
             self.same_row('steps[%d]' % row['index'], row, other, 2 * len(self.items))

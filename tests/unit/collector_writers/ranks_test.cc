@@ -20,6 +20,8 @@ struct Rank {
   int64_t pid = 1;
   int64_t armed_at = 0;  // the process's steps before its arming
   bool is_cut = false;   // no step of it is whole
+  int64_t starts_at_ms = 0;
+  std::string step_source = "nvtx:step";
 };
 
 Json Summary(const Rank& r, uint64_t cycle = 0) {
@@ -41,9 +43,10 @@ Json Summary(const Rank& r, uint64_t cycle = 0) {
             {"rank", r.rank < 0 ? Json(nullptr) : Json(r.rank)},
             {"pid", r.pid},
             {"exe", "t"},
+            {"step_source", r.step_source},
             {"host", r.host}}},
           {"cycle", {{"index", cycle}}},
-          {"window", {{"base_unix_ns", 1000}}},
+          {"window", {{"base_unix_ns", 1000 + r.starts_at_ms * kMs}, {"end_ns", at}}},
           {"steps",
            {{"count", r.walls_ms.size()},
             {"counted", r.walls_ms.size()},
@@ -79,16 +82,16 @@ std::vector<std::string> Ids(const Json& compared) {
 TEST(Ranks, OneSessionIsNoComparison) { EXPECT_TRUE(Compared({{0, {10, 10}}}).is_null()); }
 
 TEST(Ranks, RowsSortedWithSpreadAndSums) {
-  const Json compared = Compared({{1, {12, 12}}, {0, {10, 10}}});
+  const Json compared = Compared({{1, {12, 12, 12}}, {0, {10, 10, 10}}});
   ASSERT_EQ(compared.at("ranks").size(), 2U);
   const Json& row = compared.at("ranks").at(0);
   EXPECT_EQ(row.at("rank"), 0);
   EXPECT_EQ(row.at("step_median_ns"), 10 * kMs);
   EXPECT_EQ(row.at("step_spread_ns"), kMs);
-  EXPECT_EQ(row.at("launches"), 10);
+  EXPECT_EQ(row.at("launches"), 15);
   EXPECT_EQ(row.at("busy_ns"), 3);
   EXPECT_EQ(compared.at("slowest").at("rank"), 1);
-  EXPECT_EQ(compared.at("slowest").at("steps"), 2);
+  EXPECT_EQ(compared.at("slowest").at("steps"), 3);
 }
 
 TEST(Ranks, APartOfADevicesTimeIsNoFigure) {
@@ -145,15 +148,15 @@ TEST(Ranks, StepsHaveTheirSlowestAndSkew) {
 
 // The head counts what the readings count: steps that every rank has.
 TEST(Ranks, TheHeadCountsTheStepsThatReadingsCount) {
-  const Json compared = Compared({{0, {10, 10}}, {1, {13, 13, 13}}, {2, {10, 10, 10}}});
-  EXPECT_EQ(compared.at("steps").size(), 3U);
-  EXPECT_EQ(compared.at("slowest").at("steps"), 2);
+  const Json compared = Compared({{0, {10, 10, 10}}, {1, {13, 13, 13, 13}}, {2, {10, 10, 10, 10}}});
+  EXPECT_EQ(compared.at("steps").size(), 4U);
+  EXPECT_EQ(compared.at("slowest").at("steps"), 3);
   const std::string text = RanksText(compared, 8);
-  EXPECT_NE(text.find("slowest: rank 1 in 2 of 2 steps that all ranks have whole"),
+  EXPECT_NE(text.find("slowest: rank 1 in 3 of 3 steps that all ranks have whole"),
             std::string::npos)
       << text;
   EXPECT_EQ(compared.at("readings").at(0).at("evidence").at("text"),
-            "slowest by own work in 2 of 2 steps that the ranks compared have whole");
+            "slowest by own work in 3 of 3 steps that the ranks compared have whole");
 }
 
 // A rank that ended early or was killed: what the others did is compared all the same.
@@ -185,6 +188,23 @@ TEST(Ranks, ARankThatIsNotComparedIsNotTheSlowest) {
   EXPECT_EQ(compared.at("steps").at(0).at("ranks"), 4);
 }
 
+// The host took its time for them, whatever came of the device's.
+TEST(Ranks, ARankWithoutDeviceRecordsHasItsHostTimes) {
+  std::vector<Json> summaries{Summary({0, {10, 10, 10}}), Summary({1, {13, 15, 17, 99}})};
+  Json& steps = summaries[1]["steps"];
+  for (const char* key : {"median_ns", "min_ns", "max_ns"}) steps[key] = nullptr;
+  for (Json& row : steps["each"]) row["complete"] = false, row["ended"] = true;
+  steps["each"][3]["ended"] = false;  // was open when the process was killed
+  const auto row_of = [&] {
+    const Json* pointers[] = {&summaries[0], &summaries[1]};
+    return CompareRanks(pointers).front().at("ranks").at(1);
+  };
+  EXPECT_EQ(row_of().at("step_median_ns"), 15 * kMs);
+  EXPECT_EQ(row_of().at("step_spread_ns"), 4 * kMs);
+  for (Json& row : steps["each"]) row["ended"] = false;
+  EXPECT_TRUE(row_of().at("step_median_ns").is_null());
+}
+
 TEST(Ranks, WithoutAWholeStepNothingIsSaidOfRanks) {
   const Json compared =
       Compared({{0, {10, 11}}, Rank{.rank = 1, .walls_ms = {11, 10}, .is_cut = true}});
@@ -195,12 +215,12 @@ TEST(Ranks, WithoutAWholeStepNothingIsSaidOfRanks) {
 
 TEST(Ranks, AlikeRanksGiveNoReading) {
   EXPECT_TRUE(Ids(Compared({{0, {10, 11}}, {1, {11, 10}}, {2, {10, 10}}})).empty());
-  const Json compared = Compared({{0, {10, 11}}, {1, {11, 10}}});
+  const Json compared = Compared({{0, {10, 11, 10}}, {1, {11, 10, 10}}});
   EXPECT_NE(RanksText(compared, 8).find("No rank stands out"), std::string::npos);
 }
 
 TEST(Ranks, ASlowRankIsNamedWithoutCollectives) {
-  const Json compared = Compared({{0, {10, 10}}, {1, {13, 13}}, {2, {10, 10}}});
+  const Json compared = Compared({{0, {10, 10, 10}}, {1, {13, 13, 13}}, {2, {10, 10, 10}}});
   EXPECT_EQ(Ids(compared), std::vector<std::string>{"straggler"});
   EXPECT_EQ(compared.at("readings").at(0).at("rank"), 1);
   EXPECT_NE(RanksText(compared, 8).find("30.0 % more"), std::string::npos);
@@ -209,7 +229,7 @@ TEST(Ranks, ASlowRankIsNamedWithoutCollectives) {
 // All walls are equal because everybody waits for rank 2: only own work tells.
 TEST(Ranks, WaitingIsNotOwnWork) {
   const Json compared =
-      Compared({{0, {13, 13}, 3}, {1, {13, 13}, 3}, {2, {13, 13}, 0}, {3, {13, 13}, 3}});
+      Compared({{0, {13, 13, 13}, 3}, {1, {13, 13, 13}, 3}, {2, {13, 13, 13}}, {3, {13, 13, 13}, 3}});
   EXPECT_EQ(Ids(compared), (std::vector<std::string>{"straggler", "waiting_for_others"}));
   EXPECT_EQ(compared.at("readings").at(0).at("rank"), 2);
   EXPECT_NE(compared.at("readings").at(1).at("observation").get<std::string>().find("0, 1, 3"),
@@ -227,16 +247,16 @@ TEST(Ranks, OnceInAWhileIsNoStraggler) {
 }
 
 TEST(Ranks, LateBeginsOnOneHostOnly) {
-  EXPECT_EQ(Ids(Compared({{0, {10, 10}}, {1, {10, 10}, 0, 4}})),
+  EXPECT_EQ(Ids(Compared({{0, {10, 10, 10}}, {1, {10, 10, 10}, 0, 4}})),
             std::vector<std::string>{"late_begin"});
-  const Json two_hosts = Compared({{0, {10, 10}}, {1, {10, 10}, 0, 4, "other"}});
+  const Json two_hosts = Compared({{0, {10, 10, 10}}, {1, {10, 10, 10}, 0, 4, "other"}});
   EXPECT_TRUE(Ids(two_hosts).empty());
   EXPECT_NE(RanksText(two_hosts, 8).find("hosts: h (rank 0); other (rank 1). Their clocks are not"),
             std::string::npos);
   EXPECT_TRUE(two_hosts.at("clock_offset_ns").is_null());
 }
 
-// The tracer's own start makes a step long: its rank is not the slowest for that.
+// The tracer's own start makes a step long, and others wait for its rank: nobody is the slowest.
 TEST(Ranks, AStepWithTheTracersStartNamesNobody) {
   std::vector<Json> summaries{Summary({0, {10, 10}}), Summary({1, {12, 12}}),
                               Summary({2, {50, 10}})};
@@ -245,28 +265,121 @@ TEST(Ranks, AStepWithTheTracersStartNamesNobody) {
     return CompareRanks(pointers).front();
   };
   EXPECT_EQ(compare().at("steps").at(0).at("slowest_rank"), 2);
-  summaries[2]["steps"]["each"][0]["contains_tracer_start"] = true;
-  Json first = compare().at("steps").at(0);
-  EXPECT_EQ(first.at("slowest_rank"), 1);
-  EXPECT_EQ(first.at("tracer_started"), 1);
-  const std::string text = RanksText(compare(), 8);
-  EXPECT_NE(text.find(" tracer start\n"), std::string::npos) << text;
-  summaries[1]["steps"]["each"][0]["partial"] = true;
-  first = compare().at("steps").at(0);
-  EXPECT_TRUE(first.at("slowest_rank").is_null());
-  EXPECT_TRUE(first.at("slowest_wall_ns").is_null());
-  EXPECT_EQ(compare().at("steps").at(1).at("tracer_started"), 0);
+  for (const char* why : {"contains_tracer_start", "partial"}) {
+    summaries[2]["steps"]["each"][0][why] = true;
+    const Json first = compare().at("steps").at(0);
+    for (const char* key : {"slowest_rank", "slowest_pid", "slowest_name", "slowest_wall_ns"})
+      EXPECT_TRUE(first.at(key).is_null()) << why << " " << key;
+    EXPECT_EQ(first.at("tracer_started"), 1);
+    const std::string text = RanksText(compare(), 8);
+    EXPECT_NE(text.find(" tracer start\n"), std::string::npos) << text;
+    EXPECT_EQ(compare().at("steps").at(1).at("slowest_rank"), 1);
+    EXPECT_EQ(compare().at("steps").at(1).at("tracer_started"), 0);
+    summaries[2]["steps"]["each"][0][why] = false;
+  }
+}
+
+TEST(Ranks, OfOneOrTwoStepsNobodyIsNamed) {
+  for (const size_t count : {1, 2, 3}) {
+    const auto steps = [count](int64_t ms) { return std::vector<int64_t>(count, ms); };
+    const Json compared = Compared({{0, steps(10)}, {1, steps(20), 0, 50}, {2, steps(10)}});
+    EXPECT_EQ(compared.at("whole_steps"), count);
+    EXPECT_EQ(compared.at("steps_needed"), 3);
+    EXPECT_EQ(Ids(compared).empty(), count < 3);
+    EXPECT_EQ(compared.at("slowest").is_null(), count < 3);
+    const std::string text = RanksText(compared, 8);
+    EXPECT_EQ(text.find("  slowest: none is named: ") != std::string::npos, count < 3) << text;
+    EXPECT_EQ(text.find("\nToo few steps to say whether") != std::string::npos, count < 3) << text;
+    EXPECT_EQ(text.find("  slowest\n") == std::string::npos, count < 3) << text;
+  }
+  // That ranks wait is seen in two steps; for whom is not.
+  const Json waiting = Compared({{0, {20, 20}, 10}, {1, {20, 20}}, {2, {20, 20}, 10}});
+  EXPECT_EQ(Ids(waiting), std::vector<std::string>{"waiting_for_others"});
+  EXPECT_EQ(waiting.at("readings").at(0).at("evidence").at("text"),
+            "too few steps to name a rank that is waited for");
+}
+
+// Slices of the clock are as long as the clock makes them.
+TEST(Ranks, SlicesOfTheClockAreNotCompared) {
+  std::vector<Rank> ranks{{0, {10, 10, 10}}, {1, {20, 20, 20}, 5, 7}, {2, {10, 10, 10}}};
+  for (Rank& rank : ranks) rank.step_source = "every:10ms";
+  const Json compared = Compared(ranks);
+  EXPECT_TRUE(compared.at("slowest").is_null());
+  EXPECT_TRUE(compared.at("steps").empty());
+  EXPECT_TRUE(compared.at("readings").empty());
+  EXPECT_EQ(compared.at("steps_not_compared"), "steps are slices of the clock (every:10ms)");
+  EXPECT_EQ(compared.at("ranks").at(1).at("steps"), 3);
+  EXPECT_EQ(compared.at("ranks").at(1).at("busy_ns"), 3);
+  const std::string text = RanksText(compared, 8);
+  EXPECT_NE(text.find("  not compared: steps are slices of the clock (every:10ms)\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("whole in two ranks"), std::string::npos) << text;
+}
+
+Rank Restarted(int64_t rank, int64_t pid, int64_t starts_at_ms, int64_t wall_ms = 10) {
+  return {.rank = rank,
+          .walls_ms = {wall_ms, wall_ms, wall_ms},
+          .pid = pid,
+          .starts_at_ms = starts_at_ms};
+}
+
+// An elastic launcher ends all ranks and starts them anew: each lot is compared by itself.
+TEST(Ranks, RanksThatWereRestartedAreComparedAmongThemselves) {
+  const Json all = AllCompared({Restarted(0, 21, 9000), Restarted(1, 22, 9000, 20),
+                                Restarted(0, 11, 0, 20), Restarted(1, 12, 0),
+                                Restarted(2, 13, 0)});
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all.at(0).at("ranks").size(), 3U);
+  EXPECT_EQ(all.at(0).at("slowest").at("name"), "rank 0");
+  EXPECT_EQ(all.at(0).at("ranks").at(0).at("restarted"), false);
+  const Json& second = all.at(1);
+  EXPECT_EQ((std::pair(second.at("incarnation"), second.at("incarnations"))), std::pair(Json(1), Json(2)));
+  ASSERT_EQ(second.at("ranks").size(), 2U);
+  EXPECT_EQ(second.at("ranks").at(1).at("name"), "rank 1 (restarted, pid 22)");
+  EXPECT_EQ(second.at("slowest").at("name"), "rank 1 (restarted, pid 22)");
+  const std::string before = RanksText(all.at(0), 8), after = RanksText(second, 8);
+  EXPECT_EQ(before.find("Cycle 0, before a restart (1 of 2)\n"), 0U) << before;
+  EXPECT_EQ(after.find("Cycle 0, after a restart (2 of 2)\n"), 0U) << after;
+  EXPECT_NE(after.find("other processes than before: rank 0 (restarted, pid 21), rank 1 (restarted, "),
+            std::string::npos)
+      << after;
+  EXPECT_NE(after.find("  pid 22  slowest\n"), std::string::npos) << after;
+  EXPECT_NE(after.find("Rank 1 (restarted, pid 22) takes 20"), std::string::npos) << after;
+}
+
+// One rank alone came back: its first cycle was at another time than the others'.
+TEST(Ranks, OneRankThatWasRestartedIsComparedWithNobody) {
+  const Json all = AllCompared(
+      {Restarted(0, 11, 0), Restarted(1, 12, 0, 20), Restarted(2, 13, 0), Restarted(1, 22, 9000, 90)});
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all.at(0).at("slowest").at("name"), "rank 1");
+  EXPECT_EQ(all.at(1).at("ranks").at(0).at("name"), "rank 1 (restarted, pid 22)");
+  EXPECT_TRUE(all.at(1).at("slowest").is_null());
+  EXPECT_TRUE(all.at(1).at("steps").at(0).at("slowest_rank").is_null());
+  EXPECT_NE(RankRowsText(all.at(1)).find("nothing to compare with: no other rank recorded this"),
+            std::string::npos);
+}
+
+// A process that lived through it meets both: it stays with the first, and the second is no twin.
+TEST(Ranks, ARestartedRankIsNeverComparedWithItsFormerSelf) {
+  Rank through = Restarted(5, 15, 0);
+  through.walls_ms.assign(200, 10);  // until 20 s
+  const Json all = AllCompared({through, Restarted(1, 12, 0), Restarted(1, 22, 9000)});
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all.at(0).at("ranks").size(), 2U);
+  EXPECT_EQ(all.at(1).at("ranks").size(), 1U);
 }
 
 // A rank twice (two jobs on one machine, a wrong variable) must not mark both as the slowest.
 TEST(Ranks, TwoProcessesOfOneRankAreToldApartByPid) {
   const Json compared =
-      Compared({{0, {10, 10}, 0, 0, "h", "", 7}, {0, {30, 30}, 0, 0, "h", "", 8}, {1, {10, 10}}});
+      Compared({{0, {10, 10, 10}, 0, 0, "h", "", 7}, {0, {30, 30, 30}, 0, 0, "h", "", 8}, {1, {10, 10, 10}}});
   EXPECT_EQ(compared.at("slowest").at("pid"), 8);
   EXPECT_EQ(compared.at("slowest").at("name"), "pid 8");
   EXPECT_EQ(compared.at("steps").at(0).at("slowest_pid"), 8);
   const std::string text = RanksText(compared, 8);
-  EXPECT_NE(text.find("slowest: pid 8 in 2 of 2 steps"), std::string::npos) << text;
+  EXPECT_NE(text.find("slowest: pid 8 in 3 of 3 steps"), std::string::npos) << text;
   EXPECT_EQ(text.find("  pid 7  slowest"), std::string::npos) << text;
   EXPECT_NE(text.find("  pid 8  slowest"), std::string::npos) << text;
   EXPECT_NE(text.find("Pid 8 takes 30"), std::string::npos) << text;
@@ -283,17 +396,17 @@ TEST(Ranks, StepsAreMatchedByTheProcesssOwnCount) {
 
 TEST(Ranks, ProcessesWithoutARankAreNamedByPid) {
   const Json compared =
-      Compared({{-1, {10, 10}, 0, 0, "h", "", 7}, {-1, {30, 30}, 0, 0, "h", "", 8}});
+      Compared({{-1, {10, 10, 10}, 0, 0, "h", "", 7}, {-1, {30, 30, 30}, 0, 0, "h", "", 8}});
   EXPECT_TRUE(compared.at("slowest").at("rank").is_null());
   EXPECT_EQ(RanksText(compared, 8).find("-1"), std::string::npos);
   EXPECT_EQ(compared.at("readings").at(0).at("pid"), 8);
 }
 
 TEST(Ranks, RunsAreComparedEachOnItsOwn) {
-  const Json compared = AllCompared({{0, {10, 10}, 0, 0, "h", "a"},
-                                     {1, {12, 12}, 0, 0, "h", "a"},
-                                     {0, {90, 90}, 0, 0, "h", "b"},
-                                     {1, {80, 80}, 0, 0, "h", "b"},
+  const Json compared = AllCompared({{0, {10, 10, 10}, 0, 0, "h", "a"},
+                                     {1, {12, 12, 12}, 0, 0, "h", "a"},
+                                     {0, {90, 90, 90}, 0, 0, "h", "b"},
+                                     {1, {80, 80, 80}, 0, 0, "h", "b"},
                                      {0, {70, 70}, 0, 0, "h", "alone"}});
   ASSERT_EQ(compared.size(), 2U);
   EXPECT_EQ(compared.at(0).at("run"), "a");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collector/analysis/cost_amend.h"
+#include "collector/analysis/rank_readings.h"
 #include "collector/analysis/readings.h"
 #include "collector/analysis/summary.h"
 #include "tests/unit/collector_writers/faulty_loop.h"
@@ -189,10 +190,12 @@ TEST(Readings, RulesWithoutInputAreNamed) {
 // The table in the documents is the one in the code.
 TEST(Readings, ThresholdsAreDocumented) {
   const std::string document = testing::ReadFile(STEPAGENT_SOURCE_DIR "/docs/readings.md");
-  for (const Threshold& t : Thresholds()) {
-    std::ostringstream row;
-    row << "| `" << t.name << "` | " << t.value << " | " << t.reason << " |\n";
-    EXPECT_NE(document.find(row.str()), std::string::npos) << row.str();
+  for (const auto& table : {Thresholds(), RankThresholds()}) {
+    for (const Threshold& t : table) {
+      std::ostringstream row;
+      row << "| `" << t.name << "` | " << t.value << " | " << t.reason << " |\n";
+      EXPECT_NE(document.find(row.str()), std::string::npos) << row.str();
+    }
   }
   for (const char* id : {"same_copy_each_step", "launch_bound_stretches", "profiler_cost"}) {
     EXPECT_NE(document.find("| `" + std::string(id) + "` |"), std::string::npos) << id;

@@ -65,7 +65,7 @@ TEST(Report, ACycleASessionARunAndOut) {
   EXPECT_NE(Ask({out.path()}).err.find("1 other runs"), std::string::npos);
 }
 
-TEST(Report, RanksAreRowsAndTheSlowestIsNamed) {
+TEST(Report, RanksAreRowsAndOfTwoStepsNoSlowestIsNamed) {
   const Folder out;
   const std::string run = out / "20260921T134640_00c0ffee";
   AddSession(run, "a", GoldenCycle("train"), 0);
@@ -77,7 +77,11 @@ TEST(Report, RanksAreRowsAndTheSlowestIsNamed) {
   EXPECT_NE(outcome.out.find("\n     0     2   1.00 ms"), std::string::npos) << outcome.out;
   const size_t row = outcome.out.find("\n     1     2   1.05 ms");
   ASSERT_NE(row, std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("slowest\n", row), std::string::npos);
+  EXPECT_EQ(outcome.out.find("  slowest\n", row), std::string::npos);
+  EXPECT_NE(outcome.out.find("  slowest: none is named: 2 steps are whole in all, too few (3 are "
+                             "needed)\n"),
+            std::string::npos)
+      << outcome.out;
 }
 
 TEST(Report, AKinetoFileAndAFolderOfThem) {
