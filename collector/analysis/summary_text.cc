@@ -76,7 +76,7 @@ std::string GraphLine(const Json& s) {
 std::string Warnings(const Json& s) {
   std::string out;
   const Json &gpu = s.at("gpu"), &cycle = s.at("cycle");
-  const std::string reason = Fit(Text(gpu, "reason"), 200);
+  const std::string reason = FitSentence(Text(gpu, "reason"), 300);
   if (Text(gpu, "status") == "unavailable") {
     out += Line("HOST ONLY",
                 "no device data: " + (reason.empty() ? std::string("reason not known") : reason));
@@ -84,7 +84,7 @@ std::string Warnings(const Json& s) {
     out += Line("gpu", Text(gpu, "status") + (reason.empty() ? "" : ": " + reason));
   }
   if (cycle.at("complete") == false) {
-    const std::string why = Fit(Text(cycle, "reason"), 120), ended = Text(cycle, "ended");
+    const std::string why = FitSentence(Text(cycle, "reason"), 300), ended = Text(cycle, "ended");
     // A schedule that ran to its end can still lack device work that never came.
     const std::string what = ended == "schedule"
                                  ? "all steps ran, but not all of their work was recorded"
@@ -239,7 +239,7 @@ std::string LowerBoundLines(const Json& s, const Json& d, const std::string& nam
   const std::string why = s.value("absent", Json::object()).value("devices.busy_ns", "");
   return Line(fmt::format("GPU {}", d.at("ordinal").get<int64_t>()),
               fmt::format("{}{}busy at least {}; idle time and shares not known: {}", name,
-                          name.empty() ? "" : "; ", Time(d.at("busy_at_least_ns")), Fit(why, 120)));
+                          name.empty() ? "" : "; ", Time(d.at("busy_at_least_ns")), FitSentence(why, 300)));
 }
 
 // Work that no step and no range holds is in no row of their tables.
@@ -283,7 +283,7 @@ std::string DeviceLines(const Json& s) {
     }
     if (!d.at("busy_ns").is_number()) {
       const std::string why = s.value("absent", Json::object()).value("devices.busy_ns", "");
-      out += Line("", "busy time needs kernels, copies and sets; " + Fit(why, 120));
+      out += Line("", "busy time needs kernels, copies and sets; " + FitSentence(why, 300));
       continue;
     }
     out += Line("", fmt::format("compute and copies at once {}; busy for {} of the window{}",
@@ -306,7 +306,7 @@ std::string LossLines(const Json& s) {
                                          Time(row.at("dur_ns")), Text(row, "why")));
   }
   for (const Json& note : s.at("notes")) {
-    out += Line("note", Fit(Text(note, "code"), 40) + ": " + Fit(Text(note, "text"), 300));
+    out += Line("note", Fit(Text(note, "code"), 40) + ": " + FitSentence(Text(note, "text"), 300));
   }
   return out;
 }
@@ -326,7 +326,7 @@ std::string SilentLine(const Json& s) {
   std::string text;
   for (const Json& rule : silent) {
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", Text(rule, "id"),
-                        Fit(Text(rule, "why"), 60));
+                        FitSentence(Text(rule, "why"), 300));
   }
   return Paragraph("  not looked at", 17, text, kTextColumns);
 }

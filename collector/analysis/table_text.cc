@@ -327,7 +327,7 @@ std::string TableText(const Json& summary, std::string_view by, const RenderOpti
   if (*table->more != 0) out += Paragraph("", 2, table->more, kTextColumns);
   if (!summary.contains(table->key) || summary.at(table->key).is_null()) {
     const Json absent = summary.value("absent", Json::object());
-    return out + "  not available: " + Fit(absent.value(table->key, "not collected"), 80) + "\n";
+    return out + "  not available: " + FitSentence(absent.value(table->key, "not collected"), 80) + "\n";
   }
   const Selection selection = Select(summary, *table, options);
   if (table->by == "idle") out += IdleLead(summary);

@@ -138,6 +138,18 @@ std::string Fit(std::string_view name, size_t width) {
   return text.substr(0, Prefix(text, head)) + ".." + text.substr(Prefix(text, columns - tail));
 }
 
+std::string FitSentence(std::string_view sentence, size_t width) {
+  const std::string text = Printable(sentence);
+  if (Columns(text) <= width || width < 8) return Fit(sentence, width);
+  std::string kept = text.substr(0, Prefix(text, width - 1));
+  // A word longer than half of it is none: there the cut is where it falls.
+  const size_t space = kept.rfind(' ');
+  const bool is_in_word = text[kept.size()] != ' ';
+  if (is_in_word && space != std::string::npos && space > kept.size() / 2) kept.resize(space);
+  while (kept.ends_with(' ')) kept.pop_back();
+  return kept + "…";
+}
+
 namespace {
 
 // The begin, and what stands where the names part.

@@ -20,6 +20,8 @@ namespace stepagent::analysis {
 [[nodiscard]] std::string Printable(std::string_view text, bool keeps_lines = false);
 // One line of printable text, at most `width` columns; the middle of a longer name is left out.
 [[nodiscard]] std::string Fit(std::string_view name, size_t width);
+// A sentence: what is too long ends behind a whole word, with an ellipsis.
+[[nodiscard]] std::string FitSentence(std::string_view text, size_t width);
 // The same for names that stand below each other: two that would look alike once cut show where they
 // differ, or a number.
 [[nodiscard]] std::vector<std::string> FitApart(const std::vector<std::string>& names, size_t width);

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "collector/cli/targets.h"
-#include "collector/launch/run_report.h"
+#include "collector/launch/run_rows.h"
 #include "proto/shell_word.h"
 
 namespace stepagent::cli {

@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 
 #include "collector/analysis/rank_report.h"
 #include "collector/launch/missing_ranks.h"
+#include "collector/launch/run_rows.h"
 #include "collector/launch/seen_ranks.h"
 #include "collector/launch/step_choice.h"
 #include "nlohmann/json.hpp"
@@ -40,91 +39,6 @@ std::vector<SeenRange> RangesOfSummaries(const std::vector<SessionEntry>& sessio
   return ranges;
 }
 
-std::string RankText(int64_t rank) { return rank < 0 ? "rank -" : "rank " + std::to_string(rank); }
-
-// What there is to say of the session's cycles, each once.
-std::string Remarks(const RunPlan& plan, const SessionEntry& session,
-                    const std::vector<LateSession>& late) {
-  std::vector<std::string> remarks;
-  for (const LateSession& one : late)
-    if (one.folder == session.folder) remarks.push_back(one.Text());
-  for (const CycleEntry& cycle : session.cycles)
-    for (std::string& text : CycleRemarks(session, cycle, plan.is_whole))
-      if (std::find(remarks.begin(), remarks.end(), text) == remarks.end())
-        remarks.push_back(std::move(text));
-  std::string text;
-  for (const std::string& remark : remarks) text += "; " + remark;
-  return text;
-}
-
-std::vector<std::string> TraceFiles(const SessionEntry& session) {
-  std::vector<std::string> files;
-  for (const CycleEntry& cycle : session.cycles)
-    for (const std::string& file : cycle.files)
-      if (file.find(".pt.trace.json") != std::string::npos) files.push_back(file);
-  return files;
-}
-
-// What there is to open: the traces, or where none was asked for (--activities none) the steps.
-std::vector<std::string> ShownFiles(const SessionEntry& session) {
-  std::vector<std::string> files = TraceFiles(session);
-  if (!files.empty()) return files;
-  for (const CycleEntry& cycle : session.cycles)
-    for (const std::string& file : cycle.files)
-      if (file.ends_with("/steps.csv")) files.push_back(file);
-  return files;
-}
-
-// Written, though session.json could not be told: every format is in the manifest, which comes
-// last.
-bool IsWholeOnDisk(const SessionEntry& session, const std::filesystem::path& cycle) {
-  std::error_code error;
-  const json manifest = ReadJson((cycle / "manifest.json").string());
-  if (manifest.empty() || !std::filesystem::exists(cycle / "summary.json", error)) return false;
-  std::set<std::string> formats;
-  for (const json& file : Member(manifest, "files")) formats.insert(TextMember(file, "format"));
-  std::istringstream wanted(session.formats);
-  for (std::string format; std::getline(wanted, format, ',');)
-    if (!formats.contains(format)) return false;
-  return true;
-}
-
-// By what is on disk: where it was full, session.json may know less than there is.
-std::string CyclesText(const SessionEntry& session) {
-  std::set<uint64_t> begun, whole;
-  for (const CycleEntry& cycle : session.cycles) {
-    begun.insert(cycle.index);
-    if (cycle.state == "written" || cycle.IsDeferred()) whole.insert(cycle.index);
-  }
-  std::error_code error;
-  for (const auto& item : std::filesystem::directory_iterator(session.folder, error)) {
-    const std::string name = item.path().filename().string();
-    if (!name.starts_with("cycle-")) continue;
-    const uint64_t index = std::strtoull(name.c_str() + 6, nullptr, 10);
-    begun.insert(index);
-    const bool is_failed =
-        std::any_of(session.cycles.begin(), session.cycles.end(),
-                    [&](const auto& c) { return c.index == index && c.state == "failed"; });
-    if (!is_failed && IsWholeOnDisk(session, item.path())) whole.insert(index);
-  }
-  const std::string count = std::to_string(begun.size());
-  if (whole.size() == begun.size()) return count + (begun.size() == 1 ? " cycle" : " cycles");
-  return std::to_string(whole.size()) + " of " + count +
-         (begun.size() == 1 ? " cycle written" : " cycles written");
-}
-
-void AddSession(const RunPlan& plan, const SessionEntry& session,
-                const std::vector<LateSession>& late, std::vector<std::string>* lines) {
-  const std::vector<std::string> files = ShownFiles(session);
-  const std::string who = "  " + RankText(session.rank) + "  " + session.exe + " (pid " +
-                          std::to_string(session.pid) + ")  ";
-  std::string state;
-  if (!session.IsSettled())
-    state = session.IsAlive() ? "; still running" : "; not finished: stepagent report finishes it";
-  lines->push_back(who + CyclesText(session) + Remarks(plan, session, late) + state);
-  for (const std::string& file : files) lines->push_back("    " + proto::ShellWord(file));
-}
-
 // The cycle that most sessions have, of several the last: a rank may have recorded alone since.
 uint64_t MostSharedCycle(const std::vector<SessionEntry>& sessions) {
   std::map<uint64_t, size_t> holders;
@@ -150,17 +64,29 @@ void AddRanks(const std::vector<SessionEntry>& sessions, std::vector<std::string
   std::vector<const Document*> pointers;
   for (const Document& summary : summaries) pointers.push_back(&summary);
   const Document compared = analysis::CompareRanks(pointers);
-  if (compared.empty()) return;
-  lines->push_back("ranks in cycle " + std::to_string(last) + ":");
-  std::istringstream rows(analysis::RankRowsText(compared.front()));
-  for (std::string row; std::getline(rows, row);) lines->push_back(row);
+  for (const Document& one : compared) {
+    lines->push_back("ranks in cycle " + std::to_string(last) + analysis::IncarnationText(one) +
+                     ":");
+    std::istringstream rows(analysis::RankRowsText(one));
+    for (std::string row; std::getline(rows, row);) lines->push_back(row);
+  }
+}
+
+// Of the newest cycle that most ranks have.
+std::string TraceToOpen(const std::vector<SessionEntry>& sessions) {
+  const uint64_t newest = MostSharedCycle(sessions);
+  std::string any;
+  for (const SessionEntry& session : sessions)
+    for (const CycleEntry& cycle : session.cycles)
+      for (const std::string& file : TraceFiles(cycle)) {
+        if (cycle.index == newest) return file;
+        if (any.empty()) any = file;
+      }
+  return any;
 }
 
 void AddNext(const std::vector<SessionEntry>& sessions, std::vector<std::string>* lines) {
-  std::string first;
-  for (const SessionEntry& session : sessions)
-    for (const std::string& file : TraceFiles(session))
-      if (first.empty()) first = file;
+  const std::string first = TraceToOpen(sessions);
   const std::string run = sessions.front().run_folder;
   lines->push_back("next:");
   lines->push_back("  stepagent report " + proto::ShellWord(run));
@@ -230,30 +156,6 @@ std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
 
 }  // namespace
 
-std::vector<std::string> CycleRemarks(const SessionEntry& session, const CycleEntry& cycle,
-                                      bool is_whole) {
-  std::vector<std::string> remarks;
-  const json manifest = ReadJson(CycleFolder(session, cycle.index) + "/manifest.json");
-  const json& gpu = Member(manifest, "gpu");
-  const std::string status = TextMember(gpu, "status"), why = TextMember(gpu, "reason");
-  const std::string reason = why.empty() ? "" : ": " + why;
-  if (status == "unavailable") remarks.push_back("host only" + reason);
-  if (status == "partial") remarks.push_back("device part incomplete" + reason);
-  const bool is_ordinary = cycle.ended == "schedule" || cycle.ended == "signal" ||
-                           cycle.ended == "request" || (is_whole && cycle.ended == "exit");
-  // Not written, and why: what to type is in it.
-  if (!cycle.error.empty())
-    remarks.push_back("cycle " + std::to_string(cycle.index) + " " +
-                      (cycle.IsDeferred() ? "" : "was not written: ") + cycle.error);
-  const std::string cause = TextMember(Member(manifest, "cycle"), "reason");
-  if (!cycle.ended.empty() && !is_ordinary)
-    remarks.push_back("cycle " + std::to_string(cycle.index) + " ended by: " + cycle.ended +
-                      (cause.empty() ? "" : " (" + cause + ")"));
-  for (const json& note : Member(manifest, "notes"))
-    if (TextMember(note, "code") == "duplicate_rank") remarks.push_back(TextMember(note, "text"));
-  return remarks;
-}
-
 std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcome) {
   std::vector<std::string> lines;
   const std::vector<SessionEntry>& sessions = outcome.written.sessions;
@@ -268,7 +170,8 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   std::stable_sort(rows.begin(), rows.end(), [](const SessionEntry& a, const SessionEntry& b) {
     return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
   });
-  for (const SessionEntry& session : rows) AddSession(plan, session, outcome.written.late, &lines);
+  for (const auto& more : {SessionRows(plan, rows, outcome.written.late), LossLines(rows)})
+    lines.insert(lines.end(), more.begin(), more.end());
   if (const std::string why = WhyNoSpace(plan); !why.empty()) lines.push_back("  " + why);
   // The other tasks of a job step may only be on their way.
   if (!plan.is_task)

@@ -1,10 +1,10 @@
 #pragma once
 // The launcher's last lines: what was recorded, where it is, what to type next.
 //
-// Purpose: one row per session (rank); host-only traces and their reason; ranges as ready --step
-// values when nothing said what a step is (one that
-// never matched is said by the agent itself at exit); required kinds that were not collected; and
-// when nothing was recorded, why.
+// Purpose: one row per session (rank), with host-only traces and their reason (run_rows.h); ranges
+// as ready --step values when nothing said what a step is (one that never matched is said by the
+// agent itself at exit); required kinds that were not collected; and when nothing was recorded,
+// why.
 // Thread rule: pure, but for reading the run's documents and trying its folder.
 // Failure rule: what cannot be read is left out.
 #include <cstdint>
@@ -25,10 +25,6 @@ struct RunOutcome {
   std::set<int64_t> seen_ranks;  // where --ranks was given
 };
 
-// "host only: no device", "cycle 0 ended by: limit (…)", … of one cycle. `is_whole`: the whole
-// run was asked for, so that its exit is no remark.
-[[nodiscard]] std::vector<std::string> CycleRemarks(const SessionEntry& session,
-                                                    const CycleEntry& cycle, bool is_whole);
 // Lines without the "stepagent: " prefix and line ends.
 [[nodiscard]] std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcome);
 // Required kinds that some cycle did not collect, or all when there is no cycle.

@@ -222,6 +222,17 @@ TEST(Summary, TextStaysWithin100Columns) {
   }
 }
 
+TEST(Text, ASentenceIsCutBehindAWord) {
+  const std::string reason =
+      "the session ended before the rest of this cycle's device records arrived";
+  EXPECT_EQ(FitSentence(reason, 300), reason);
+  EXPECT_EQ(FitSentence(reason, 60), "the session ended before the rest of this cycle's device…");
+  EXPECT_EQ(FitSentence("the session ended", 12), "the session…");  // just behind one
+  EXPECT_EQ(Columns(FitSentence(std::string(300, 'x'), 30)), 30U);
+  EXPECT_EQ(FitSentence("a " + std::string(300, 'x'), 30), "a " + std::string(27, 'x') + "…");
+  EXPECT_EQ(FitSentence("a\nb", 300), "a?b");
+}
+
 TEST(TextFormat, ThreeDigitsAndAUnit) {
   EXPECT_EQ(Duration(0), "0 ns");
   EXPECT_EQ(Duration(999), "999 ns");

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/unit/launch/temp_folder.h"
 
 namespace stepagent::launch {
@@ -60,6 +62,67 @@ TEST_F(RunReportTest, OneRowPerRankAndWhatToTypeNext) {
   EXPECT_EQ(lines[3], "  rank 1  train (pid 41)  1 cycle");
   EXPECT_THAT(lines, Contains("  stepagent report " + run));
   EXPECT_THAT(lines, Contains("  HTA, TensorBoard: " + run + "/traces/cycle-0000"));
+}
+
+TEST_F(RunReportTest, ManyFilesAreAFolderAndTheNewestCycleIsTheOneToOpen) {
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    AddSession(rank, R"({"gpu":{"status":"collected"}})");
+    SessionEntry& session = outcome_.written.sessions.back();
+    CycleEntry second = session.cycles[0];
+    second.index = 1;
+    second.files = {session.run_folder + "/traces/cycle-0001/t" + std::to_string(rank) +
+                    ".1.pt.trace.json.gz"};
+    session.cycles.push_back(second);
+  }
+  const auto lines = Lines();
+  const std::string traces = folder_.path() + "/r1/traces/cycle-000";
+  EXPECT_EQ(lines[1], "  rank 0  train (pid 40)  2 cycles");
+  EXPECT_EQ(lines[2], "  rank 1  train (pid 41)  2 cycles");
+  EXPECT_EQ(lines[4], "    6 files in " + traces + "0 and cycle-0001");
+  EXPECT_THAT(lines, Contains("  HTA, TensorBoard: " + traces + "1"));
+  EXPECT_THAT(lines, Contains("  https://ui.perfetto.dev: " + traces + "1/t0.1.pt.trace.json.gz"));
+  // One rank's own last cycle is no folder of all ranks.
+  outcome_.written.sessions[0].cycles.pop_back();
+  outcome_.written.sessions[1].cycles.pop_back();
+  EXPECT_THAT(Lines(), Contains("  HTA, TensorBoard: " + traces + "0"));
+}
+
+TEST_F(RunReportTest, NamesWhatACycleLostAndWhatGivesItRoom) {
+  AddSession(0, R"({"balance":{"kernel":{"dropped":null},"nvtx":{"dropped":0}}})");
+  EXPECT_THAT(Lines(), Not(Contains(HasSubstr("lost records"))));
+  AddSession(3, R"({"balance":{"nvtx":{"dropped":12}},"notes":[{"code":"other","text":"no"},
+      {"code":"ring_full","text":"12 records came faster; --ring-memory gives buffers more room"},
+      {"code":"lost_batches","text":"2 batches never reached the collector"}]})");
+  AddSession(4, R"({"balance":{"nvtx":{"dropped":5},"kernel":{"dropped":2}}})");
+  EXPECT_THAT(Lines(), Contains("  rank 3, cycle 0 lost records: 12 records came faster; "
+                                "--ring-memory gives buffers more room; 2 batches never reached "
+                                "the collector; --activities records less, so that fewer are "
+                                "under way"));
+  EXPECT_THAT(Lines(), Contains("  rank 4, cycle 0 lost records: 7 records; --activities records "
+                                "less"));
+  for (int64_t rank = 5; rank < 13; ++rank) AddSession(rank, R"({"balance":{"nvtx":{"dropped":1}}})");
+  EXPECT_THAT(Lines(), Contains("  … and 2 more cycles lost records: stepagent report names each"));
+}
+
+// Ranks of an elastic launcher: both lots, told apart.
+TEST_F(RunReportTest, RestartedRanksHaveATableOfTheirOwn) {
+  const auto add = [&](int64_t rank, int64_t pid, int64_t begin_s) {
+    const std::string at = std::to_string(begin_s * 1'000'000'000);
+    AddSession(rank, "{}",
+               R"({"session":{"id":"s)" + std::to_string(pid) + R"(","run":"r1","rank":)" +
+                   std::to_string(rank) + R"(,"pid":)" + std::to_string(pid) +
+                   R"(,"host":"h"},"cycle":{"index":0},"window":{"base_unix_ns":)" + at +
+                   R"(,"end_ns":1000},"steps":{"count":0,"each":[]}})");
+    SessionEntry& session = outcome_.written.sessions.back();
+    session.pid = pid;
+    std::filesystem::rename(session.folder, session.folder + "-" + std::to_string(pid));
+    session.folder += "-" + std::to_string(pid);
+  };
+  for (const int64_t rank : {0, 1}) add(rank, 100 + rank, 1);
+  for (const int64_t rank : {0, 1}) add(rank, 200 + rank, 9);
+  EXPECT_THAT(Lines(), Contains("ranks in cycle 0, before a restart (1 of 2):"));
+  EXPECT_THAT(Lines(), Contains("ranks in cycle 0, after a restart (2 of 2):"));
+  EXPECT_THAT(Lines(), Contains(HasSubstr("rank 0 (restarted, pid 200), rank 1 (restarted, pid")));
 }
 
 TEST_F(RunReportTest, SaysWhatWasDeferredAndWhatWasNotWritten) {
