@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "collector/cli/start_wait.h"
+#include "collector/cli/targets.h"
 
 namespace stepagent::cli {
 namespace {
@@ -24,7 +25,7 @@ std::string Canonical(const std::string& path) {
 }
 
 std::string Who(const Answer& answer) {
-  const int64_t rank = answer.message ? answer.message->status().rank() : -1;
+  const int64_t rank = RankOf(answer);
   return (rank < 0 ? "process " : "rank " + std::to_string(rank) + " (pid ") +
          std::to_string(answer.agent.pid) + (rank < 0 ? "" : ")");
 }

@@ -163,11 +163,16 @@ ordered_json AnswerJson(const Answer& answer) {
                    {"session", answer.agent.session},
                    {"verdict", VerdictText(answer)}};
   row["reason"] = answer.message ? answer.message->reason() : answer.error;
-  if (!answer.message) return row;
+  const int64_t rank = RankOf(answer);
+  const ordered_json rank_json = rank < 0 ? ordered_json() : ordered_json(rank);
+  if (!answer.message) {
+    row.update({{"title", answer.title}, {"rank", rank_json}});
+    return row;
+  }
   const v1::AgentStatus& s = answer.message->status();
   row.update({{"title", s.title()},
               {"exe", s.exe()},
-              {"rank", s.rank() < 0 ? ordered_json() : ordered_json(s.rank())},
+              {"rank", rank_json},
               {"run", s.run()},
               {"phase", launch::PhaseText(answer.is_gone ? v1::PHASE_DONE : s.phase())},
               {"has_ended", answer.is_gone},
@@ -253,6 +258,14 @@ void SayBeginSteps(const CommonStart& start) {
   }
 }
 
+// Whose answer was not waited for any longer than --timeout leaves.
+void SayTimeout(std::vector<Answer>* answers) {
+  constexpr std::string_view kNoAnswer = "no answer in time";
+  for (Answer& answer : *answers)
+    if (!answer.message && answer.error.starts_with(kNoAnswer))
+      answer.error.replace(0, kNoAnswer.size(), "does not answer within --timeout");
+}
+
 // The targets and what they said to the request.
 struct Sent {
   Targets targets;
@@ -274,6 +287,8 @@ Sent FindAndSend(const Command& command, const proto::RuntimeDirs& dirs, const D
     std::fprintf(stderr, "stepagent: %s: the one process that answers: %s\n", command.verb.c_str(),
                  StatusLine(targets.matched.front()).c_str());
   sent.start = Send(command, targets.matched, deadline);
+  DescribeSilent(targets.matched, &sent.start.answers);
+  if (deadline) SayTimeout(&sent.start.answers);
   return sent;
 }
 

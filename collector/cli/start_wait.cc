@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "collector/cli/start_outcome.h"
+#include "collector/cli/targets.h"
 #include "collector/launch/progress_bar.h"
 #include "collector/launch/session_wait.h"
 
@@ -35,7 +36,7 @@ struct Follower {
 
   [[nodiscard]] const v1::AgentStatus& status() const { return answer->message->status(); }
   [[nodiscard]] std::string Who() const {
-    const int64_t rank = status().rank();
+    const int64_t rank = RankOf(*answer);
     return (rank < 0 ? "" : "rank " + std::to_string(rank) + " ") + "(pid " +
            std::to_string(answer->agent.pid) + ")";
   }

@@ -40,6 +40,10 @@ struct Targets {
                                           const std::vector<launch::Answer>& answers);
 // Processes with a device first, then by rank and pid.
 void SortTargets(std::vector<launch::Answer>* answers);
+// What a launcher gave it, or what the collector assigned with its first cycle; -1: none yet.
+[[nodiscard]] int64_t RankOf(const launch::Answer& answer);
+// Of those that did not answer what /proc tells of them, or what they said `before` (may be empty).
+void DescribeSilent(const std::vector<launch::Answer>& before, std::vector<launch::Answer>* answers);
 // "1234 python train.py rank 0 active step 41 cycle 1 records 10234"
 [[nodiscard]] std::string StatusLine(const launch::Answer& answer);
 // "ok", "busy", "refused", "no answer"

@@ -20,6 +20,8 @@ struct Answer {
   proto::AgentEntry agent;
   std::optional<v1::ControlAnswer> message;
   std::string error;     // why there is no message
+  std::string title;     // as far as known from elsewhere, where there is no message
+  int64_t rank = -1;     // the same; -1 not known
   bool is_gone = false;  // nobody listens (any more: then `message` has its last words)
 };
 

@@ -62,7 +62,9 @@ void ReadToldRank(TreeProcess* process) {
   for (size_t at = 0; at < block.size(); at += std::string_view(block.data() + at).size() + 1)
     entries.push_back(block.data() + at);
   entries.push_back(nullptr);
-  process->told_rank = proto::ReadRank(entries.data()).rank;
+  const proto::RankInfo told = proto::ReadRank(entries.data());
+  process->told_rank = told.rank;
+  process->told_world = told.world_size;
 }
 
 std::vector<TreeProcess> AllProcesses() {
@@ -82,6 +84,15 @@ std::vector<TreeProcess> AllProcesses() {
 }
 
 }  // namespace
+
+TreeProcess LookAtProcess(pid_t pid) {
+  TreeProcess process;
+  if (!ReadStat(pid, &process)) return {};
+  ReadTitle(&process);
+  ReadMaps(&process);
+  ReadToldRank(&process);
+  return process;
+}
 
 std::vector<TreeProcess> ProcessesBelow(pid_t root) {
   const std::vector<TreeProcess> all = AllProcesses();

@@ -17,9 +17,11 @@ struct TreeProcess {
   std::string title;
   bool is_zombie = false;
   std::string driver, cupti, stepagent;  // paths of mapped files, "" none
-  int64_t told_rank = -1;                // by its launcher's variables
+  int64_t told_rank = -1, told_world = -1;  // by its launcher's variables
 };
 
+// A process of its own. Nothing of it is known (pid 0): there is none.
+[[nodiscard]] TreeProcess LookAtProcess(pid_t pid);
 // Every descendant of `root`, parents first; `root` itself is not among them.
 [[nodiscard]] std::vector<TreeProcess> ProcessesBelow(pid_t root);
 

@@ -70,6 +70,21 @@ class Start(Commands):
         self.stop_app(process)
         self.traced(1)  # rank 0 did as it was told
 
+    def test_an_assigned_rank_is_known_once_it_is(self):
+        """The collector numbers a process that no launcher did, with its first cycle."""
+        process = self.serve()
+        result = self.ask('start', '--rank', '0', '--for', '100ms', status=1)
+        self.assertIn('--rank matches none of the 1 processes that answer; 1 process that answers has no '
+                      'rank yet (no launcher gave one; it is assigned with the first recording): give a '
+                      'PID, --gpu, --name or --all', result.stderr)
+        self.ask('start', '--all', '--for', '100ms')
+        self.assertIn('  rank 0  ', self.ask('status').stdout)
+        self.assertEqual(json.loads(self.ask('status', '--json').stdout)[0]['rank'], 0)
+        result = self.ask('start', '--rank', '0', '--for', '100ms')
+        self.assertIn('.pt.trace.json.gz', result.stdout)
+        self.stop_app(process)
+        self.traced(2)
+
     def test_bare_says_which_process_it_acts_on(self):
         process = self.serve()
         result = self.ask('start', '--for', '100ms')

@@ -239,7 +239,8 @@ class Together(AgentTest):
         for timeout in ('3s', '2s'):
             result = self.ask('start', '--all', '--steps', '2', '--timeout', timeout, status=1)
             said = re.split(r'^(?=\d+  )', result.stdout, flags=re.M)
-            self.assertIn('%d  no state' % started[2].pid, result.stdout)
+            self.assertRegex(result.stdout, r'(?m)^%d  .*train_loop.*  rank 2  no state: does not answer '
+                                            r'within --timeout: ' % started[2].pid)
             for row in self.rows():
                 if row['pid'] not in healthy:
                     continue

@@ -182,6 +182,49 @@ TEST(Targets, MatchByWhatTheySayOfThemselves) {
   EXPECT_TRUE(cli::Matches(rules, unranked));
 }
 
+// One that hangs is known by what /proc tells of it.
+TEST(Targets, ASilentOneHasTheRankThatItWasTold) {
+  Answer hangs;
+  hangs.agent.pid = 12;
+  hangs.rank = 3;
+  hangs.title = "python train.py";
+  hangs.error = "no answer in time";
+  cli::TargetRules rules;
+  rules.ranks = {3};
+  EXPECT_TRUE(cli::Matches(rules, hangs));
+  EXPECT_EQ(cli::StatusLine(hangs), "12  python train.py  rank 3  no state: no answer in time");
+  rules.ranks = {2};
+  EXPECT_FALSE(cli::Matches(rules, hangs));
+  rules.ranks = {3};
+  rules.name = "*";
+  EXPECT_FALSE(cli::Matches(rules, hangs));
+  // And by what it said before.
+  std::vector<Answer> answers{Answer{}};
+  cli::DescribeSilent({Target(12, 5, "python x.py", true)}, &answers);
+  EXPECT_EQ(answers[0].rank, 5);
+  EXPECT_EQ(answers[0].title, "python x.py");
+}
+
+// A rank that the collector assigned is in the session's document, or in its folder's name.
+TEST(Targets, AnAssignedRankIsKnownOnceThereIsASession) {
+  TempFolder folder;
+  Answer answer = Target(12, -1, "x", true);
+  v1::AgentStatus& status = *answer.message->mutable_status();
+  EXPECT_EQ(cli::RankOf(answer), -1);
+  status.set_session("aa");
+  status.set_session_dir(folder.path() + "/train_rank7_a_rank_h_12_00c0ffee");
+  EXPECT_EQ(cli::RankOf(answer), -1);  // "_rank_": the host's
+  status.set_session_dir(folder.path() + "/train_rank7_host_12_00c0ffee");
+  EXPECT_EQ(cli::RankOf(answer), 7);
+  folder.Write("train_rank7_host_12_00c0ffee/session.json", R"({"session":{"id":"aa","rank":8}})");
+  EXPECT_EQ(cli::RankOf(answer), 8);
+  status.set_session("bb");  // a folder of the same name in another container
+  EXPECT_EQ(cli::RankOf(answer), 7);
+  cli::TargetRules rules;
+  rules.ranks = {7};
+  EXPECT_TRUE(cli::Matches(rules, answer));
+}
+
 TEST(Targets, SayPlainlyThatNobodyToldItsGpu) {
   cli::TargetRules rules;
   rules.gpu = 2;
