@@ -1,5 +1,6 @@
 #include "collector/cli/doctor.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <tuple>
@@ -88,6 +89,26 @@ std::optional<int> Parse(const launch::SettingArgs& taken, Options* options) {
   return std::nullopt;
 }
 
+// The command fails for a reason that is told already: it is not told twice.
+Checks WithoutTold(const Checks& told, Checks checks) {
+  const auto has_failed = [&told](const std::string& id) {
+    return std::any_of(told.begin(), told.end(), [&id](const Check& check) {
+      return check.id == id && check.state == State::kFailure;
+    });
+  };
+  std::erase_if(checks, [&](const Check& check) {
+    return check.state == State::kFailure && has_failed(check.id);
+  });
+  for (Check& check : checks) {
+    const bool is_for_want_of_cuda = check.id == "processes" && has_failed("driver");
+    if (check.state != State::kFailure || !is_for_want_of_cuda) continue;
+    check.state = State::kWarning;
+    check.why = "without a driver no process uses CUDA";
+    check.type = "";
+  }
+  return checks;
+}
+
 }  // namespace
 
 int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
@@ -116,7 +137,7 @@ int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
   if (can_try && !ground.command.empty() && !has_failed("command")) {
     TrialPlan plan{ground.command, options.window_ns, options.trial_ns, /*looks_twice=*/true};
     trial = RunTrial(ground, plan, gate);
-    add(CommandFindings(ground, *trial));
+    add(WithoutTold(checks, CommandFindings(ground, *trial)));
   }
   bool is_good = true;
   for (const Check& check : checks) is_good &= check.state != State::kFailure;

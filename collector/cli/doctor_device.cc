@@ -1,6 +1,7 @@
 #include "collector/cli/doctor_device.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -17,9 +18,19 @@ constexpr char kPtx[] =
     ".visible .entry stepagent_doctor(.param .u64 p0)\n{\n  ret;\n}\n";
 constexpr size_t kBytes = 4096;
 
+// CUDA_ERROR_STUB_LIBRARY: every function of the toolkit's stub answers so.
+constexpr Result kStubLibrary = 34;
+
 struct Driver {
   void* handle = nullptr;
   bool is_good = true;
+
+  void SayStub() const {
+    const link_map* map = nullptr;
+    const bool is_known = dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0;
+    std::printf("%s, no driver: cuInit: CUDA error %d: %s\n", kStubDriver, kStubLibrary,
+                is_known && map != nullptr ? map->l_name : "libcuda.so.1");
+  }
 
   template <typename... Args>
   void Call(const char* name, Args... args) {
@@ -28,6 +39,7 @@ struct Driver {
     const Result result = function != nullptr ? function(args...) : -1;
     if (result == 0) return;
     is_good = false;
+    if (result == kStubLibrary) return SayStub();
     if (function == nullptr)
       std::printf("%s: not in this driver library\n", name);
     else

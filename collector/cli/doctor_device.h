@@ -10,6 +10,8 @@
 namespace stepagent::cli {
 
 inline constexpr const char* kDoctorDevice = "doctor-device";  // the subcommand
+// Its line begins so where the driver library is the toolkit's, which only serves linking.
+inline constexpr const char* kStubDriver = "libcuda.so.1 is the CUDA toolkit's stub library";
 inline constexpr uint64_t kDoctorKernels = 8;
 inline constexpr uint64_t kDoctorCopies = 4;
 inline constexpr uint64_t kDoctorSets = 4;

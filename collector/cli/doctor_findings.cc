@@ -64,6 +64,9 @@ Check NoSession(const Trial& trial) {
   } else if (WIFEXITED(trial.wait_status) && WEXITSTATUS(trial.wait_status) == 2) {
     check.found = "no CUDA driver library: " + line;
     check.type = CureOf("no_driver");
+  } else if (line.starts_with(kStubDriver)) {
+    check.found = line;
+    check.type = CureOf("stub_driver");
   } else if (!line.empty()) {
     check.found = line;
     check.type = CureOf("no_device");
@@ -80,7 +83,8 @@ std::string ProcessText(const TrialProcess& process) {
   std::string text = std::to_string(process.seen.pid) + " " + process.seen.title.substr(0, 60);
   text += process.has_agent                 ? " [agent"
           : !process.seen.stepagent.empty() ? " [preloaded, unused"
-                                            : " [without the library";
+          : process.looks > 1               ? " [without the library"
+                                            : " [too short to be looked into";
   if (process.rank >= 0) text += ", rank " + std::to_string(process.rank);
   if (process.has_cuda)
     text += ", CUDA";
@@ -95,9 +99,9 @@ Check ProcessesOf(const Trial& trial) {
   for (const TrialProcess& process : trial.processes)
     check.found += (check.found.empty() ? "" : "; ") + ProcessText(process);
   if (trial.processes.empty()) check.found = "ended before it could be looked at";
-  const bool is_preloaded =
-      std::any_of(trial.processes.begin(), trial.processes.end(),
-                  [](const TrialProcess& p) { return !p.seen.stepagent.empty(); });
+  const bool is_preloaded = std::any_of(
+      trial.processes.begin(), trial.processes.end(),
+      [](const TrialProcess& p) { return !p.seen.stepagent.empty() || p.looks < 2; });
   if (WasRecorded(trial) || WasKilled(trial)) return check;
   check.state = State::kFailure;
   check.why = "nothing is recorded in a process that does not use CUDA or NVTX";
@@ -181,6 +185,7 @@ Checks CommandFindings(const Ground& ground, const Trial& trial) {
   const std::optional<Check> left_out = LeftOut(ground, trial);
   if (left_out) return {*left_out};  // nothing else was tried
   Checks checks{ProcessesOf(trial)};
+  if (const auto partly = PartlySeen(ground, trial)) checks.push_back(*partly);
   const json* manifest = BestManifest(trial);
   if (manifest != nullptr) {
     const json& gpu = Member(*manifest, "gpu");

@@ -27,6 +27,20 @@ void AddRanges(const json& manifest, std::vector<launch::SeenRange>* all) {
   }
 }
 
+// A program of a few ms may have ended before the list of processes met it, or saw more than that
+// it was there.
+void NoteRecorded(const launch::SessionEntry& session, Trial* trial) {
+  const auto known = std::find_if(
+      trial->processes.begin(), trial->processes.end(),
+      [&](const TrialProcess& process) { return process.seen.pid == session.pid; });
+  TrialProcess& process =
+      known != trial->processes.end() ? *known : trial->processes.emplace_back();
+  process.has_agent = true;
+  if (process.seen.pid != 0) return;
+  process.seen.pid = static_cast<pid_t>(session.pid);
+  process.seen.title = session.title;
+}
+
 // Of `windows` only what the counts do not tell; ranges that never were among the most frequent
 // ones of their process have the windows' count.
 void AddNesting(std::vector<launch::SeenRange> windows, std::vector<launch::SeenRange>* all) {
@@ -71,6 +85,7 @@ json ReadManifest(const launch::SessionEntry& session, const launch::CycleEntry&
 void AddResults(const std::vector<launch::SessionEntry>& sessions, Trial* trial) {
   std::vector<launch::SeenRange> windows;
   for (const launch::SessionEntry& session : sessions) {
+    NoteRecorded(session, trial);
     // Counts run from the process's start: the last cycle's hold the others'.
     json last;
     for (const launch::CycleEntry& cycle : session.cycles) {

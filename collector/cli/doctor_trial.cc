@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "collector/cli/doctor_ends.h"
 #include "collector/cli/doctor_results.h"
 #include "collector/cli/start_wait.h"
 #include "collector/launch/control_client.h"
@@ -81,6 +82,7 @@ class TrialRun {
   void StartAgain();
   WindowAnswer AnswerSoFar() const;
   bool AreAtRest() const;
+  bool AreChosenRanksSeen() const;
   bool IsSecondLookOver(WindowAnswer answer);
   void CloseWindows();
   void EndTree();
@@ -236,6 +238,13 @@ bool TrialRun::AreAtRest() const {
                      [](const Answer& answer) { return IsAtRest(answer.message->status()); });
 }
 
+// Of --ranks those that there must be, by the number of ranks that the others were told: one that
+// starts late is not said to be missing.
+bool TrialRun::AreChosenRanksSeen() const {
+  if (plan_.keeps_output || !ground_.settings.ranks) return true;
+  return RanksNotSeen(ground_, trial_).late.empty();
+}
+
 // A client that comes after us finds CUPTI's one place taken and may never try again; so it is left
 // free for a while between two windows. Without a device there is only the longer window to come,
 // for the ranges in it.
@@ -264,6 +273,7 @@ bool TrialRun::IsOver(Clock::time_point deadline) {
   LookAtProcesses();
   if (Clock::now() >= deadline || IsInterrupted()) return true;
   const WindowAnswer answer = AnswerSoFar();
+  if (answer != WindowAnswer::kNone && !AreChosenRanksSeen()) return false;
   if (answer != WindowAnswer::kNone) return !plan_.looks_twice || IsSecondLookOver(answer);
   StartAgain();
   return false;
@@ -294,10 +304,10 @@ void TrialRun::LookAtProcesses() {
       continue;
     const auto known = std::find_if(trial_.processes.begin(), trial_.processes.end(),
                                     [&](const TrialProcess& p) { return p.seen.pid == seen.pid; });
-    if (known != trial_.processes.end())
-      known->seen = std::move(seen);
-    else
-      trial_.processes.push_back({.seen = std::move(seen)});
+    TrialProcess& process =
+        known != trial_.processes.end() ? *known : trial_.processes.emplace_back();
+    process.seen = std::move(seen);
+    ++process.looks;
   }
   for (const Answer& answer : answers_)
     for (TrialProcess& process : trial_.processes) {

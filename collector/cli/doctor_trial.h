@@ -29,6 +29,7 @@ struct TrialPlan {
 
 struct TrialProcess {
   launch::TreeProcess seen;
+  int looks = 0;  // one alone may have met it before its libraries were mapped
   bool has_agent = false, has_cuda = false;
   int64_t rank = -1;
 };

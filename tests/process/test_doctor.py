@@ -2,6 +2,7 @@
 import glob
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -24,6 +25,7 @@ class Doctor(AgentTest):
         document = json.loads(result.stdout)
         self.assertEqual(document['good'], status == 0)
         self.assertFalse(os.path.exists(self.out), 'the doctor leaves nothing')
+        self.all = document['checks']
         self.checks = {row['id']: row for row in document['checks']}
         for row in document['checks']:
             self.assertTrue(row['found'] and row['why'], row)
@@ -99,6 +101,30 @@ class Ground(Doctor):
         self.doctor(status=1, STEPAGENT_SIM_CUINIT='34')
         self.only_failure('driver', 'stub library', "'stubs'")
 
+    def test_the_toolkits_stub(self):
+        """It brings no library of ours in: what the doctor's own program is told is all there is."""
+        folder = os.path.join(self.scratch, 'stubs')
+        os.makedirs(folder)
+        source = os.path.join(self.scratch, 'stub.c')
+        with open(source, 'w', encoding='ascii') as out:
+            out.write('int cuInit(unsigned flags) { (void)flags; return 34; }\n')
+        compiler = shutil.which('cc') or shutil.which('gcc')
+        if compiler is None:
+            self.skipTest('no C compiler')
+        stub = os.path.join(folder, 'libcuda.so.1')
+        subprocess.run([compiler, '-shared', '-fPIC', '-o', stub, source], check=True)
+        self.doctor(status=1, env=dict(harness.launcher_environment(), LD_LIBRARY_PATH=folder))
+        self.only_failure('driver', "libcuda.so.1 is the CUDA toolkit's stub library, no driver: cuInit: CUDA "
+                          'error 34: ' + stub, "take the folder 'stubs' out of LD_LIBRARY_PATH")
+
+    def test_one_cause_is_one_failure(self):
+        """What keeps the doctor's own program from the device keeps the command, too."""
+        for variables in ({'STEPAGENT_SIM_CUINIT': '34'}, {'STEPAGENT_SIM_DEVICES': '0'},
+                          {'STEPAGENT_CUPTI': self.scratch}):
+            with self.subTest(**variables):
+                self.doctor('--trial', '2s', '--', app('train_loop'), '--steps', '3', status=1, **variables)
+                self.assertEqual(len([c for c in self.all if c['state'] == 'fail']), 1, self.all)
+
     def test_no_device(self):
         self.doctor(status=1, STEPAGENT_SIM_DEVICES='0')
         self.only_failure('driver', 'no CUDA device', 'CUDA_VISIBLE_DEVICES')
@@ -170,6 +196,7 @@ class Command(Doctor):
 
     def test_a_short_program_is_tried_whole(self):
         self.trial(app('train_loop'), '--steps', '3', status=0)
+        self.assertRegex(self.checks['processes']['found'], r'^\d+ [^;]*train_loop --steps 3 \[agent')
         self.assertIn('nvtx:train_step 3 times, plain', self.checks['ranges']['found'])
 
     def test_registered_strings_are_told_apart(self):
@@ -209,6 +236,21 @@ class Command(Doctor):
                    STEPAGENT_RANKS='0,1')
         self.only_failure('ranks', 'rank 2', 'STEPAGENT_RANKS')
         self.trial(*loop, status=0, options=('--ranks', '0,1', '--trial', '10s'), RANK='1')
+
+    def test_members_of_the_list_that_there_are_not(self):
+        """Beside one that there is; and one that starts late is waited for, not missed."""
+        loop = app('train_loop') + ' --steps 100000 --sleep-us 1000'
+        # Rank 1 comes when windows of 300 ms would long be over in rank 0.
+        script = ('RANK=0 WORLD_SIZE=2 %s & while ! ls $STEPAGENT_OUT/*/sessions/*/cycle-0000/manifest.json; '
+                  'do sleep 0.05; done >/dev/null 2>&1; sleep 1.5; RANK=1 WORLD_SIZE=2 %s & wait' % (loop, loop))
+        self.trial('/bin/sh', '-c', script, status=0, options=('--ranks', '0,1,7'))
+        self.assertEqual(self.checks['ranks']['state'], 'warn')
+        self.assertEqual(self.checks['ranks']['found'],
+                         'rank 7 of --ranks not below the number of ranks: no process is that (met: 0, 1)')
+        self.assertIn('--ranks 0,1', self.checks['ranks']['type'])
+        self.trial('/bin/sh', '-c', 'RANK=0 ' + loop, status=0, options=('--ranks', '0,7'))
+        self.assertRegex(self.checks['ranks']['found'],
+                         r'^rank 7 of --ranks not met in \d+ s; how many ranks there are nobody was told')
 
     def test_ranks_leave_out_all_that_a_launcher_starts(self):
         """The launcher itself was told no rank: it is no process that could have recorded."""
