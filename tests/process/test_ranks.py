@@ -44,6 +44,10 @@ class Ranks(AgentTest):
         self.assertTrue(all(n.endswith('.0000.pt.trace.json.gz') for n in names), names)
         for rank in range(8):
             self.assertIn('rank %d' % rank, result.stderr)
+        # One row a rank, and where the files are: eight paths that differ in a digit tell nothing.
+        folder = os.path.join(harness.runs(self.out)[0], 'traces', 'cycle-0000')
+        self.assertEqual(result.stderr.count('    8 files in %s\n' % folder), 1, result.stderr)
+        self.assertEqual(result.stderr.count('.pt.trace.json.gz\n'), 1, result.stderr)
         report = self.control('report', os.path.join(self.out, 'latest'), '--json')
         self.assertIn('"rank"', report.stdout)
 
@@ -89,6 +93,37 @@ class Ranks(AgentTest):
         self.traced(2)
         self.assertEqual(len(glob.glob(os.path.join(self.out, 'latest', 'traces', 'cycle-0000',
                                                     '*.pt.trace.json.gz'))), 2)
+
+    def test_ranks_that_were_restarted_are_compared_among_themselves(self):
+        """As an elastic launcher does: all end, and all begin anew in the same run."""
+        script = ('for t in 1 2; do for r in 0 1; do RANK=$r WORLD_SIZE=2 %s --steps 10 & done; wait; done' %
+                  app('train_loop'))
+        result = self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'nvtx:train_step',
+                               '--schedule', 'warmup=2,active=4,repeat=1', '--', '/bin/sh', '-c', script],
+                              harness.launcher_environment())
+        pids = [c.manifest['session']['pid'] for c in
+                sorted(self.traced(4), key=lambda c: c.manifest['clock']['base_unix_ns'])]
+        compared = json.loads(self.control('report', self.out, '--json', status=None).stdout)['ranks']
+        self.assertEqual([(one['incarnation'], one['incarnations']) for one in compared], [(0, 2), (1, 2)])
+        self.assertEqual([{row['pid'] for row in one['ranks']} for one in compared], [set(pids[:2]), set(pids[2:])])
+        later = {row['name'] for row in compared[1]['ranks']}
+        names = {'rank %d (restarted, pid %d)' % (row['rank'], row['pid']) for row in compared[1]['ranks']}
+        self.assertEqual(later, names)
+        self.assertEqual({row['name'] for row in compared[0]['ranks']}, {'rank 0', 'rank 1'})
+        for text in (result.stderr, self.control('report', self.out, status=None).stdout):
+            self.assertIn('before a restart (1 of 2)', text)
+            self.assertIn('after a restart (2 of 2)', text)
+
+    def test_slices_of_the_clock_have_no_slowest_rank(self):
+        script = ('for r in 0 1; do RANK=$r WORLD_SIZE=2 %s --steps 200 --sleep-us 2000 & done; wait' %
+                  app('train_loop'))
+        self.run_app([harness.STEPAGENT, 'run', '-o', self.out, '--step', 'every:20ms', '--schedule',
+                      'warmup=1,active=4,repeat=1', '--', '/bin/sh', '-c', script], harness.launcher_environment())
+        self.traced(2)
+        compared, = json.loads(self.control('report', self.out, '--json', status=None).stdout)['ranks']
+        self.assertEqual((compared['slowest'], compared['steps'], compared['readings']), (None, [], []))
+        self.assertIn('not compared: steps are slices of the clock (every:20ms)',
+                      self.control('report', self.out, status=None).stdout)
 
     def test_only_chosen_ranks(self):
         env = dict(harness.launcher_environment(), RANK='3')
