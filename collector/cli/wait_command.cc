@@ -54,7 +54,18 @@ bool WaitForProcess(int64_t pid, const proto::RuntimeDirs& dirs, const Deadline&
     }
     if (!answer.message && !answer.is_gone)
       return FailWait("process " + std::to_string(pid) + ": " + answer.error) == 0;
-    if (!folder.empty()) folders->push_back(folder);
+    if (folder.empty()) continue;
+    std::error_code error;
+    if (std::filesystem::exists(folder, error)) {
+      folders->push_back(folder);
+      continue;
+    }
+    std::fprintf(stderr,
+                 "stepagent: wait: %s: not to be seen from here (removed, or another container's); "
+                 "process %lld says that it has nothing more to write\n",
+                 folder.c_str(), static_cast<long long>(pid));
+    if (answer.message && !answer.message->status().last_error().empty())
+      return FailWait(answer.message->status().last_error()) == 0;
   }
   return true;
 }

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "collector/launch/run_plan.h"
 #include "collector/launch/run_report.h"
 #include "collector/launch/run_toggle.h"
+#include "collector/launch/seen_folder.h"
 #include "collector/launch/seen_ranks.h"
 #include "collector/launch/setting_args.h"
 #include "proto/shell_word.h"
@@ -36,6 +38,7 @@ struct Ending {
   v1::TargetEnded ended;
   CollectorWord collector;
   std::set<int64_t> seen_ranks;
+  bool saw_folder = false;
 };
 
 proto::RuntimeDirs DirsOf(const Environment& environment) {
@@ -121,6 +124,7 @@ int Finish(const RunPlan& plan, const Program& program, const Environment& envir
   RunOutcome outcome;
   outcome.collector = ending.collector;
   outcome.seen_ranks = ending.seen_ranks;
+  outcome.saw_folder = ending.saw_folder;
   outcome.written = WaitUntilWritten(plan, dirs, gate, ending);
   outcome.program_warning = ProgramWarning(program);
   if (proto::IsDisabledValue(environment.Get(proto::kDisableVariable)))
@@ -163,11 +167,19 @@ int RunMain(const std::vector<std::string>& args, char* const* environment) {
   }
   RunToggle toggle(plan.run, target);
   SeenRanks seen;
-  ChildHooks hooks{plan.settings.signal_number, [&] { toggle.Request(); }, {}};
-  if (plan.settings.ranks) hooks.on_look = [&] { return seen.Look(); };
+  SeenFolder folder(plan.RunFolder());
+  const bool has_ranks = plan.settings.ranks.has_value();
+  const auto look = [&] {
+    const int for_folder = folder.Look();
+    const int for_ranks = has_ranks ? seen.Look() : -1;
+    return for_folder < 0 || for_ranks < 0 ? std::max(for_folder, for_ranks)
+                                           : std::min(for_folder, for_ranks);
+  };
+  const ChildHooks hooks{plan.settings.signal_number, [&] { toggle.Request(); }, look};
   const int status = child.Watch(hooks);
   // At once: the collector may be waiting for just that.
-  Ending ending{MakeTargetEnded(plan.run, child.pid(), status), {}, seen.ranks()};
+  Ending ending{MakeTargetEnded(plan.run, child.pid(), status), {}, seen.ranks(),
+                folder.was_there()};
   ending.collector = TellCollector(plan.settings.collector, DirsOf(target), ending.ended);
   toggle.Join();
   const int own = Finish(plan, program, target, gate, ending);

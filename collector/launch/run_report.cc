@@ -136,6 +136,15 @@ std::string WhyNoSpace(const RunPlan& plan) {
          "another one, or free some";
 }
 
+// The folder that somebody removed while the program ran; "" where nobody did.
+std::string RemovedFolder(const RunPlan& plan, const RunOutcome& outcome) {
+  if (plan.settings.collector != "auto") return {};  // its folder may be in other mounts
+  std::string folder = outcome.collector.run_folder;
+  if (folder.empty() && outcome.saw_folder) folder = plan.RunFolder();
+  std::error_code error;
+  return folder.empty() || std::filesystem::exists(folder, error) ? "" : folder;
+}
+
 std::string WhyNothing(const RunPlan& plan, const RunOutcome& outcome) {
   if (!outcome.program_warning.empty()) return outcome.program_warning;
   if (std::string why = WhyNoSpace(plan); !why.empty()) return why;
@@ -161,9 +170,11 @@ std::vector<std::string> RunReport(const RunPlan& plan, const RunOutcome& outcom
   const std::vector<SessionEntry>& sessions = outcome.written.sessions;
   size_t cycles = 0;
   for (const SessionEntry& session : sessions) cycles += session.cycles.size();
-  if (cycles == 0) {
-    return {"nothing was recorded", "  " + WhyNothing(plan, outcome)};
-  }
+  if (const std::string folder = RemovedFolder(plan, outcome); cycles == 0 && !folder.empty())
+    return {"nothing is left of what was recorded",
+            "  " + proto::ShellWord(folder) +
+                " was removed while the program ran: leave it until the end, or give --out DIR"};
+  if (cycles == 0) return {"nothing was recorded", "  " + WhyNothing(plan, outcome)};
   lines.push_back("traces in " + proto::ShellWord(sessions.front().run_folder));
   if (!plan.is_first_task) return lines;
   std::vector<SessionEntry> rows = sessions;

@@ -23,6 +23,7 @@ struct RunOutcome {
   std::string program_warning;   // why the target itself could not be traced
   CollectorWord collector;       // what it said at the end
   std::set<int64_t> seen_ranks;  // where --ranks was given
+  bool saw_folder = false;       // the run's folder was there while the program ran
 };
 
 // Lines without the "stepagent: " prefix and line ends.

@@ -1,7 +1,9 @@
 """The commands' own words: what is refused, which process was meant, what ended a run."""
+import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -158,6 +160,16 @@ class Waiting(Commands):
         process = self.serve()
         self.ask('start', str(process.pid), '--for', '100ms')
         self.ask('wait', self.out, '--timeout', '0')
+        self.stop_app(process)
+
+    def test_a_process_whose_folder_was_removed_is_not_waited_for(self):
+        process = self.serve()
+        self.ask('start', str(process.pid), '--for', '100ms')
+        folder, = harness.sessions(self.out)
+        shutil.rmtree(self.out)
+        result = self.ask('wait', str(process.pid), '--timeout', '0')
+        self.assertEqual(result.stderr, 'stepagent: wait: %s: not to be seen from here (removed, or another '
+                         "container's); process %d says that it has nothing more to write\n" % (folder, process.pid))
         self.stop_app(process)
 
     def test_a_file_is_refused(self):
@@ -335,6 +347,24 @@ class Run(Commands):
         self.assertIn('%s: cannot be created: %s: Not a directory; give --out DIR' % (self.out, self.out),
                       result.stderr)
         self.assertNotIn('no process of the run came to a first warmup', result.stderr)
+
+    def test_a_folder_that_is_removed_meanwhile_is_the_reason(self):
+        """While its collector is there, and long after that has left."""
+        for schedule in ('active=1000000', 'active=1,repeat=1'):
+            launcher = self.start_app(
+                [harness.STEPAGENT, 'run', '-o', self.out, '--schedule', schedule, '--step', 'nvtx:train_step',
+                 '--', app('train_loop'), '--host-only', '--steps', '1000000', '--sleep-us', '1000'], self.env)
+            eventually(lambda: glob.glob(self.out + '/2*/sessions/*/session.json'), 'it records')
+            if 'repeat' in schedule:
+                # The launcher has looked since, and does not look again.
+                eventually(lambda: not harness.collectors(self.out), 'the collector leaves')
+            run, = harness.runs(self.out)
+            shutil.rmtree(self.out)
+            self.ask('stop', '--all', status=None)
+            launcher.send_signal(signal.SIGTERM)  # goes to its child
+            _, stderr = launcher.communicate(timeout=harness.PATIENCE * 4)
+            self.assertIn('stepagent: nothing is left of what was recorded\nstepagent:   %s was removed while '
+                          'the program ran: ' % run, stderr)
 
     def test_a_named_collector_says_where_the_traces_are(self):
         where = os.path.join(self.scratch, 'of-collector')

@@ -245,6 +245,20 @@ TEST_F(RunReportTest, AFolderThatCannotBeMadeIsSaid) {
   EXPECT_THAT(Lines()[1], HasSubstr("--out DIR"));
 }
 
+TEST_F(RunReportTest, AFolderThatWasRemovedMeanwhileIsTheReason) {
+  const std::string run = folder_.path() + "/r1";
+  const std::vector<std::string> removed{
+      "nothing is left of what was recorded",
+      "  " + run + " was removed while the program ran: leave it until the end, or give --out DIR"};
+  outcome_.saw_folder = true;
+  EXPECT_EQ(Lines(), removed);
+  outcome_.saw_folder = false;
+  outcome_.collector = {CollectorWord::State::kAnswered, "", run, 0};  // it has a session there
+  EXPECT_EQ(Lines(), removed);
+  folder_.Write("r1/x", "");
+  EXPECT_EQ(Lines()[0], "nothing was recorded");
+}
+
 TEST_F(RunReportTest, SaysWhatANamedCollectorHas) {
   using State = CollectorWord::State;
   plan_.settings.collector = "/run/c";
