@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import unittest
 
 import harness
 from harness import AgentTest, app, eventually
@@ -97,6 +98,23 @@ class Start(Commands):
         other = self.serve()
         self.assertIn('2 processes answer', self.ask('start', '--for', '1s', status=1).stderr)
         self.stop_app(other)
+        self.stop_app(process)
+
+
+class Users(Commands):
+    @unittest.skipUnless(os.geteuid() == 0, 'to be another user needs root')
+    def test_another_users_process_is_named_as_that(self):
+        process = self.serve()
+        for command in ('status', 'start', 'wait'):
+            try:
+                result = subprocess.run([harness.STEPAGENT, command, str(process.pid)], user=65534, group=65534,
+                                        extra_groups=[], cwd='/', env=harness.clean_environment(),
+                                        capture_output=True, text=True, check=False)
+            except PermissionError:
+                self.skipTest('the build folder is not that user\'s to read')
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn('process %d is user 0\'s: only that user and root may ask it, and this is user 65534\n'
+                          % process.pid, result.stderr)
         self.stop_app(process)
 
 
