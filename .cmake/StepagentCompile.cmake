@@ -28,7 +28,7 @@ if(STEPAGENT_SANITIZE)
   # Lines are all that a sanitizer's report needs, and half the time to compile.
   add_compile_options(-fsanitize=${STEPAGENT_SANITIZE} -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${STEPAGENT_SANITIZE})
-  if(STEPAGENT_SANITIZE MATCHES thread)
+  if(STEPAGENT_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     add_compile_options(-Wno-tsan)  # asio's fences, which the sanitizer does not follow
   endif()
 endif()

@@ -32,10 +32,12 @@ Common Gather(const std::vector<RankSteps>& ranks, bool is_one_host) {
   Common out;
   std::vector<int64_t> walls;
   for (const auto& [index, first] : ranks.front().steps) {
-    const bool is_common = std::all_of(ranks.begin(), ranks.end(), [&](const RankSteps& rank) {
-      const auto it = rank.steps.find(index);
-      return it != rank.steps.end() && it->second.is_whole;
-    });
+    // Named again: clang before 16 does not capture a structured binding.
+    const bool is_common =
+        std::all_of(ranks.begin(), ranks.end(), [step = index](const auto& rank) {
+          const auto it = rank.steps.find(step);
+          return it != rank.steps.end() && it->second.is_whole;
+        });
     if (is_common) out.steps.push_back(index);
   }
   out.own.resize(ranks.size());
@@ -169,7 +171,8 @@ void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
   std::vector<int64_t> waits;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const int64_t wait = MedianOf(common.wait[r]);
-    if (named.contains(r) || double(wait) < kTable[kWorthALook].value * double(common.wall_median)) continue;
+    if (named.contains(r) || double(wait) < kTable[kWorthALook].value * double(common.wall_median))
+      continue;
     waiting.push_back(&ranks[r]);
     waits.push_back(wait);
   }
@@ -177,10 +180,10 @@ void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
   std::string who;
   for (const size_t r : named) who += (who.empty() ? "" : ", ") + ranks[r].name;
   const int64_t median = MedianOf(waits);
-  const std::string cause =
-      common.steps.size() < LeastSteps() ? "too few steps to name a rank that is waited for"
-      : who.empty()                      ? "no rank's own work stands out"
-                    : "own work of " + who + " stands out, and it waits less";
+  const std::string cause = common.steps.size() < LeastSteps()
+                                ? "too few steps to name a rank that is waited for"
+                            : who.empty() ? "no rank's own work stands out"
+                                          : "own work of " + who + " stands out, and it waits less";
   out->push_back(Reading(
       "waiting_for_others", nullptr,
       fmt::format("{} are {} a step in collectives with no compute beside ({} of the step).",
@@ -200,7 +203,8 @@ void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* 
     const int64_t late = MedianOf(common.late[r]), others = MedianOfOthers(common.late, r);
     const size_t times = TimesLargest(common.late, r);
     const bool is_last = double(times) >= kTable[kMostSteps].value * double(common.steps.size());
-    if (!is_last || double(late - others) < kTable[kWorthALook].value * double(common.wall_median)) continue;
+    if (!is_last || double(late - others) < kTable[kWorthALook].value * double(common.wall_median))
+      continue;
     out->push_back(Reading(
         "late_begin", &ranks[r],
         fmt::format("{} begins its steps {} after the first rank, the others {}.",

@@ -320,7 +320,7 @@ void TrialRun::LookAtProcesses() {
 
 // A window still open is cut there; what came of it is written all the same.
 void TrialRun::EndTree() {
-  const auto signal_all = [this](int number) {
+  const auto signal_all = [](int number) {
     size_t count = 0;
     for (const launch::TreeProcess& process : launch::ProcessesBelow(getpid())) {
       if (process.is_zombie || process.title.starts_with("stepcollector ")) continue;
