@@ -1,4 +1,4 @@
-"""The idle promise, measured: no agent, preloaded and idle, after the last cycle; paired, in turns.
+"""The idle promise, measured: no agent, preloaded and idle, after the last cycle's goodbye; in turns.
 
     check_idle.py [--pairs N] [--launches N] [--allocations N] [--rounds R] [--starts S] [--json FILE]
 
@@ -7,6 +7,7 @@ wakes, memory that does not grow. Times are printed beside each other and judged
 STEPAGENT_BUILD_DIR names the build folder.
 """
 import argparse
+import glob
 import json
 import os
 import shutil
@@ -33,13 +34,22 @@ def environment(mode, out):
                                      step='nvtx:train_step')
 
 
-def await_done(process):
-    """Until the process's only cycle is written and it rests."""
+def await_done(process, out):
+    """Until the process's only cycle is written, the goodbye is said, and it rests: the goodbye waits
+    a bounded time for steps after the cycle (docs/decisions/0009), and idle is what follows it."""
     def is_done():
         answer = subprocess.run([harness.STEPAGENT, 'status', str(process.pid)], text=True,
                                 capture_output=True, env=harness.clean_environment(), check=False)
-        return ' done ' in answer.stdout.replace('\t', ' ') or 'done' in answer.stdout.split()
+        return 'done' in answer.stdout.split()
+
+    def has_said_goodbye():
+        states = []
+        for path in glob.glob(os.path.join(out, '*', 'sessions', '*', 'session.json')):
+            with open(path, encoding='utf-8') as source:
+                states.append(json.load(source)['state'])
+        return states == ['closed']
     harness.eventually(is_done, 'phase done', patience=60)
+    harness.eventually(has_said_goodbye, 'session closed', patience=150, pause=0.1)
 
 
 def run_loop(mode, counts):
@@ -51,7 +61,7 @@ def run_loop(mode, counts):
         if mode == 'after':
             if process.stdout.readline().strip() != 'ready':
                 sys.exit('idle_loop did not get ready')
-            await_done(process)
+            await_done(process, out)
             process.stdin.write('\n')
             process.stdin.flush()
         text, _ = process.communicate(timeout=600)
