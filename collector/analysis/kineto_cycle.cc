@@ -17,7 +17,10 @@ using writers::ProfilerStepNumber;
 constexpr std::string_view kDeviceCategories[] = {"kernel", "gpu_memcpy", "gpu_memset",
                                                   "gpu_graph"};
 constexpr std::string_view kCallCategories[] = {"cuda_runtime", "cuda_driver"};
-constexpr std::string_view kAnnotation = "user_annotation", kOverhead = "overhead";
+constexpr std::string_view kAnnotation = "user_annotation", kOverhead = "overhead",
+                           kSync = "cuda_sync";
+// CUPTI_SYNCHRONIZATION_INVALID_VALUE: the stream or the event of a wait that has none.
+constexpr uint32_t kNotOfThatKind = std::numeric_limits<uint32_t>::max();
 constexpr int64_t kMostTid = std::numeric_limits<int32_t>::max();
 
 bool IsDeviceCategory(std::string_view cat) {
@@ -161,6 +164,22 @@ void KinetoCycle::AddOverhead(const KinetoEvent& event) {
   cycle_.overheads.push_back({event.ts_ns, event.ts_ns + event.dur_ns, *kind, tid});
 }
 
+// What a call waited for. Its duration is the call's: no work, and in no sum of any.
+void KinetoCycle::AddSync(const KinetoEvent& event) {
+  const std::optional<uint8_t> type = writers::SyncType(event.name);
+  if (!type) return;
+  model::Sync sync;
+  sync.begin_ns = event.ts_ns, sync.end_ns = event.ts_ns + event.dur_ns;
+  sync.correlation = static_cast<uint32_t>(event.correlation.value_or(0)), sync.type = *type;
+  sync.context = static_cast<uint32_t>(event.context.value_or(0));  // contexts count from 1
+  sync.event = static_cast<uint32_t>(event.waited_event.value_or(kNotOfThatKind));
+  if (event.stream && *event.stream != kNotOfThatKind) {
+    sync.stream = static_cast<uint64_t>(*event.stream);
+  }
+  sync.device = static_cast<int32_t>(event.device.value_or(-1));
+  cycle_.syncs.push_back(sync);
+}
+
 bool KinetoCycle::FillDevice(const KinetoEvent& event, model::DeviceItem* item) {
   if (!event.stream || !event.device) return false;
   item->begin_ns = event.ts_ns, item->end_ns = event.ts_ns + event.dur_ns;
@@ -201,7 +220,8 @@ void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
 }
 
 bool KinetoCycle::Reads(std::string_view cat) {
-  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == kAnnotation || cat == kOverhead;
+  return IsDeviceCategory(cat) || IsCallCategory(cat) || cat == kAnnotation || cat == kOverhead ||
+         cat == kSync;
 }
 
 std::vector<std::string> KinetoCycle::RowProblems(bool is_whole) const {
@@ -227,7 +247,7 @@ std::vector<std::string> KinetoCycle::RowProblems(bool is_whole) const {
 void KinetoCycle::Add(const KinetoEvent& event) {
   const std::string& cat = event.cat;
   if (!Reads(cat)) return;
-  has_any_ = has_any_ || cat != kOverhead;
+  has_any_ = has_any_ || (cat != kOverhead && cat != kSync);
   half_rows_ += event.ph == "B" ? 1 : 0;
   if (event.ph == "i" && cat == "user_annotation" && event.has_ts) {
     cycle_.marks.push_back({event.ts_ns, Text(event.name), 0, 0, 0, Thread(event), -1});
@@ -245,6 +265,8 @@ void KinetoCycle::Add(const KinetoEvent& event) {
     AddCall(event, cat == "cuda_driver");
   } else if (cat == kOverhead) {
     AddOverhead(event);
+  } else if (cat == kSync) {
+    AddSync(event);
   } else {
     AddAnnotation(event);
   }
@@ -253,7 +275,7 @@ void KinetoCycle::Add(const KinetoEvent& event) {
 void KinetoCycle::SortAll() {
   SortByBegin(cycle_.steps), SortByBegin(cycle_.calls), SortByBegin(cycle_.kernels);
   SortByBegin(cycle_.copies), SortByBegin(cycle_.sets), SortByBegin(cycle_.graph_launches);
-  SortByBegin(cycle_.ranges), SortByBegin(cycle_.overheads);
+  SortByBegin(cycle_.ranges), SortByBegin(cycle_.overheads), SortByBegin(cycle_.syncs);
 }
 
 // The driver call inside a runtime call is the same call once more.
@@ -283,6 +305,14 @@ void KinetoCycle::JoinItems(std::vector<T>& items) {
   }
 }
 
+void KinetoCycle::JoinSyncs() {
+  for (model::Sync& sync : cycle_.syncs) {
+    const auto it = call_of_correlation_.find(sync.correlation);
+    if (it == call_of_correlation_.end() || it->second == kAmbiguous) continue;
+    sync.call = it->second, sync.step = cycle_.calls[static_cast<size_t>(it->second)].step;
+  }
+}
+
 void KinetoCycle::AttributeSteps() {
   IndexCalls();
   const model::StepFinder steps(cycle_.steps);
@@ -298,6 +328,7 @@ void KinetoCycle::AttributeSteps() {
   for (model::Range& range : cycle_.ranges) range.step = steps.Holding(range.begin_ns);
   JoinItems(cycle_.kernels), JoinItems(cycle_.copies), JoinItems(cycle_.sets);
   JoinItems(cycle_.graph_launches);
+  JoinSyncs();
   if (!HasDevice()) return;  // not known, and not zero
   for (model::Step& step : cycle_.steps) step.kernels = step.copies = step.sets = 0;
   const auto count = [this](const auto& items, auto field) {

@@ -26,7 +26,7 @@ struct KinetoEvent {
   bool has_ts = false, has_dur = false;
   int64_t pid = 0, tid = 0;
   std::optional<int64_t> correlation, stream, device, context, cbid, bytes, from_device, to_device,
-      graph_id, graph_node_id, registers, shared_bytes, process_step;
+      graph_id, graph_node_id, registers, shared_bytes, process_step, waited_event;
   std::optional<Triple> grid, block;
   std::string domain;  // this and the flags: of our own files
   bool contains_tracer_start = false, is_complete = true, is_partial = false;
@@ -61,6 +61,7 @@ class KinetoCycle {
   void AddCall(const KinetoEvent& event, bool is_driver);
   void AddAnnotation(const KinetoEvent& event);
   void AddOverhead(const KinetoEvent& event);
+  void AddSync(const KinetoEvent& event);
   bool FillDevice(const KinetoEvent& event, model::DeviceItem* item);
   void AddDevice(const KinetoEvent& event, std::string_view cat);
   void SortAll();
@@ -71,6 +72,7 @@ class KinetoCycle {
   [[nodiscard]] bool IsSameCall(const model::Call& a, const model::Call& b) const;
   template <typename T>
   void JoinItems(std::vector<T>& items);
+  void JoinSyncs();
   void AttributeSteps();
   void SetWindow();
   [[nodiscard]] bool HasDevice() const;

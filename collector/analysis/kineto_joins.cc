@@ -57,6 +57,7 @@ void KinetoCycle::DropWorkOfOthers(const std::vector<model::Call>& others) {
   const auto is_theirs = [&](const auto& item) { return theirs.contains(item.correlation); };
   std::erase_if(cycle_.kernels, is_theirs), std::erase_if(cycle_.copies, is_theirs);
   std::erase_if(cycle_.sets, is_theirs), std::erase_if(cycle_.graph_launches, is_theirs);
+  std::erase_if(cycle_.syncs, is_theirs);
 }
 
 // A runtime call and the driver call within it, where rounded times make the inner one stick out.

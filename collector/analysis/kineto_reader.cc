@@ -171,6 +171,7 @@ void Handler::TellRefused() {
   const std::string where =
       "row " + std::to_string(event_number_) + " (" + Fit(event_.name, 60) + ")";
   for (const Refusal& r : event_refusals_) {
+    if (event_.cat == "cuda_sync" && r.value == -1) continue;  // Kineto's "of none"
     const bool goes = r.is_place && needs_place;
     event_.has_refused = event_.has_refused || goes;
     refused_.Add(r.key, r.value, r.allowed, where,

@@ -24,7 +24,8 @@ constexpr KinetoArg kArgs[] = {
     {"graph node id", &KinetoEvent::graph_node_id, 0, kMost64, false},
     {"registers per thread", &KinetoEvent::registers, 0, kMost32, false},
     {"shared memory", &KinetoEvent::shared_bytes, 0, kMost32, false},
-    {"process_step", &KinetoEvent::process_step, 0, kMost64, false}};
+    {"process_step", &KinetoEvent::process_step, 0, kMost64, false},
+    {"wait_on_cuda_event_id", &KinetoEvent::waited_event, 0, kMost32, false}};
 
 }  // namespace
 

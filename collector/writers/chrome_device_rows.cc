@@ -197,14 +197,16 @@ void ChromeRows::Sync(const model::Sync& sync, Place place) {
   text_.Number(has_call ? FlowId(cycle_.calls[static_cast<size_t>(sync.call)]) : sync.correlation);
   text_.Literal(",\"device\":");
   text_.Number(place.pid);
-  text_.Literal(",\"context\":");
-  text_.Number(sync.context);
+  if (sync.context != 0) {  // contexts count from 1; a Kineto file may name none
+    text_.Literal(",\"context\":");
+    text_.Number(sync.context);
+  }
   if (sync.type == 1 || sync.type == 2) {
     // Which record the event came from is not collected: Kineto's -1 for "not known".
     text_.Literal(
         ",\"wait_on_stream\":-1,\"wait_on_cuda_event_record_corr_id\":-1,"
         "\"wait_on_cuda_event_id\":");
-    text_.Number(sync.event);
+    text_.Number(sync.event == UINT32_MAX ? int64_t{-1} : int64_t{sync.event});
   }
   StepArg(sync.step);
   EndRow();

@@ -47,6 +47,13 @@ std::optional<uint32_t> OverheadKind(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<uint8_t> SyncType(std::string_view name) {
+  for (uint8_t i = 1; i < kSyncTypes.size(); ++i) {
+    if (kSyncTypes[i] == name) return i;
+  }
+  return std::nullopt;
+}
+
 std::string_view WithoutVersionSuffix(std::string_view api_name) {
   const size_t at = api_name.rfind("_v");
   if (at == std::string_view::npos || api_name.size() - at < 2 + 4) return api_name;

@@ -16,6 +16,7 @@ namespace stepagent::writers {
 [[nodiscard]] std::string_view OverheadName(uint32_t kind);          // Buffer Flush …
 // The other way round; nullopt: none has that name.
 [[nodiscard]] std::optional<uint32_t> OverheadKind(std::string_view name);
+[[nodiscard]] std::optional<uint8_t> SyncType(std::string_view name);
 // cudaLaunchKernel_v7000 -> cudaLaunchKernel; cuMemAlloc_v2 stays.
 [[nodiscard]] std::string_view WithoutVersionSuffix(std::string_view api_name);
 // The number of "ProfilerStep#<n>", for exactly that text.

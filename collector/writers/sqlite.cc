@@ -307,9 +307,9 @@ void SqliteTrace::Syncs() {
   SqliteInsert insert(file_, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", 12);
   for (const model::Sync& sync : cycle_.syncs) {
     const int64_t stream = sync.stream ? static_cast<int64_t>(*sync.stream & 0xFFFFFFFF) : -1;
-    insert(sync.begin_ns, std::max(sync.begin_ns, sync.end_ns), sync.device, sync.context,
-           std::nullopt, stream, sync.correlation, global_pid_, std::nullopt, sync.type, sync.event,
-           std::nullopt);
+    insert(sync.begin_ns, std::max(sync.begin_ns, sync.end_ns), sync.device,
+           SqliteKnown{sync.context, sync.context != 0}, std::nullopt, stream, sync.correlation,
+           global_pid_, std::nullopt, sync.type, sync.event, std::nullopt);
     Count();
   }
 }

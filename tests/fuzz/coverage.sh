@@ -11,7 +11,7 @@ targets=(fuzz_batch fuzz_raw_file fuzz_kineto fuzz_settings fuzz_activity_buffer
 parsers=(collector/ingest/frame_reader.cc collector/model/batch_head.cc collector/model/batch_decoder.cc
   collector/spool/raw_file.cc collector/spool/first_hello.cc
   collector/spool/read_cycles.cc collector/analysis/kineto_reader.cc collector/analysis/kineto_cycle.cc
-  collector/analysis/kineto_header.cc collector/analysis/kineto_values.cc
+  collector/analysis/kineto_header.cc collector/analysis/kineto_joins.cc collector/analysis/kineto_values.cc
   proto/settings.cc proto/settings_parse.cc proto/settings_lists.cc
   agent/cupti/decoder.cc agent/cupti/decode_work.cc agent/cupti/decode_rest.cc)
 

@@ -60,8 +60,8 @@ TEST(RunName, OfTheLauncherWinsUnlessItIsNoName) {
   EXPECT_EQ(RunName(Environment{"STEPAGENT_RUN=mine", "SLURM_JOB_ID=7"}.get(), 1, &is_given),
             "mine");
   EXPECT_TRUE(is_given);
-  for (const char* bad : {"STEPAGENT_RUN=../x", "STEPAGENT_RUN=.x", "STEPAGENT_RUN=-x", "STEPAGENT_RUN=latest",
-                          "STEPAGENT_RUN="}) {
+  for (const char* bad : {"STEPAGENT_RUN=../x", "STEPAGENT_RUN=.x", "STEPAGENT_RUN=-x",
+                          "STEPAGENT_RUN=latest", "STEPAGENT_RUN="}) {
     const std::string name = RunName(Environment{bad}.get(), 0xabcdef01, &is_given);
     EXPECT_FALSE(is_given);
     EXPECT_TRUE(name.ends_with("_abcdef01")) << name;

@@ -194,6 +194,52 @@ TEST(Kineto, ANumberOfSeveralCallsJoinsNone) {
   EXPECT_FALSE(Converted(folder, read.cycle, "kernel").at("args").contains("correlation"));
 }
 
+TEST(Kineto, WhatACallWaitedForIsReadAndKept) {
+  const Folder folder;
+  const KinetoReadResult read = Read(
+      folder,
+      Document(
+          {Row("user_annotation", "ProfilerStep#0", 9, 100, 100, ""),
+           Row("cuda_runtime", "cudaLaunchKernel", 9, 110, 5, R"("correlation":5)"),
+           Row("kernel", "k", 0, 120, 5, kPlace + R"("correlation":5)"),
+           Row("cuda_runtime", "cudaStreamSynchronize", 9, 130, 20, R"("correlation":6)"),
+           Row("cuda_sync", "Stream Sync", 0, 131, 18, kPlace + R"("correlation":6)"),
+           Row("cuda_runtime", "cudaDeviceSynchronize", 9, 160, 20, R"("correlation":7)"),
+           Row("cuda_sync", "Context Sync", 0, 161, 18,
+               R"("device":0,"context":1,"stream":-1,"correlation":7)"),
+           Row("cuda_sync", "Event Sync", 0, 190, 2, R"("correlation":99,"stream":4294967295)"),
+           Row("cuda_sync", "A kind of tomorrow", 0, 195, 2, R"("correlation":99)")}));
+  EXPECT_TRUE(read.problems.empty()) << read.problems.front();
+  ASSERT_EQ(read.cycle.syncs.size(), 3U);
+  const model::Sync &stream = read.cycle.syncs[0], &context = read.cycle.syncs[1],
+                    &event = read.cycle.syncs[2];
+  EXPECT_EQ(read.cycle.calls.at(static_cast<size_t>(stream.call)).correlation, 6U);
+  EXPECT_EQ(stream.stream, 7U);
+  EXPECT_EQ(stream.step, 0);
+  EXPECT_EQ(read.cycle.calls.at(static_cast<size_t>(context.call)).correlation, 7U);
+  EXPECT_EQ(context.stream, std::nullopt);
+  EXPECT_EQ(event.call, model::kNoIndex);
+  EXPECT_EQ(event.step, model::kNoStep);
+  EXPECT_EQ(event.stream, std::nullopt);
+  // The device's work and its own time are what they were without these rows.
+  EXPECT_EQ(Summarize(read.cycle).at("devices").at(0).at("busy_ns"), 5000);
+  const Json args = Converted(folder, read.cycle, "cuda_sync").at("args");
+  EXPECT_EQ(args.at("stream"), 7);
+  EXPECT_EQ(args.at("context"), 1);
+  EXPECT_EQ(args.at("correlation"), 6);
+}
+
+TEST(Kineto, AWaitSaysNothingThatItsFileDidNot) {
+  const Folder folder;
+  const KinetoReadResult read =
+      Read(folder, Document({Row("cuda_runtime", "cudaEventSynchronize", 9, 130, 20, ""),
+                             Row("cuda_sync", "Event Sync", 0, 190, 2, "")}));
+  const Json args = Converted(folder, read.cycle, "cuda_sync").at("args");
+  EXPECT_FALSE(args.contains("context"));
+  EXPECT_EQ(args.at("stream"), -1);
+  EXPECT_EQ(args.at("wait_on_cuda_event_id"), -1);
+}
+
 TEST(Kineto, GzipDamageIsNamedAsWhatItIs) {
   const Folder folder;
   std::vector<std::string> rows;
