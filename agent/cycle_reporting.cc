@@ -1,5 +1,6 @@
 // The report of a cycle: what only the agent knows, gathered when its tail is in.
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -62,9 +63,10 @@ drain::CycleReportData PhaseController::MakeReport(const ClosingCycle& closing, 
   }
   NoteSecondTry(&report);
   NoteDroppedSteps(&report);
-  report.cost.callbacks = counters.callbacks - callbacks_before_;
-  report.cost.callback_ns = TicksToNs(counters.callback_ticks - callback_ticks_before_);
-  report.cost.callback_ns_measured = report.cost.callback_ns != 0;  // one in 63 is timed
+  report.cost.callbacks = counters.callbacks.callbacks - callbacks_before_.callbacks;
+  const std::optional<uint64_t> ticks = counters.callbacks.TicksSince(callbacks_before_);
+  report.cost.callback_ns_measured = ticks.has_value();
+  report.cost.callback_ns = TicksToNs(ticks.value_or(0));
   report.cost.arm_wait_ns = gate_->arm_wait_ns() - arm_wait_before_;
   report.cost.arm_ns = arm_ns_;
   report.cost.drain_cpu_ns = ThreadCpuNs() - cpu_before_ns_;

@@ -199,7 +199,6 @@ void PhaseController::BeginCycle(uint32_t cycle) {
   }
   LookForCuda();
   const cupti::BackendCounters counters = backend_->counters();
-  callback_ticks_before_ = counters.callback_ticks;
   callbacks_before_ = counters.callbacks;
   arm_wait_before_ = gate_->arm_wait_ns();
   cpu_before_ns_ = ThreadCpuNs();

@@ -141,7 +141,8 @@ class PhaseController {
   std::atomic<bool> armed_at_second_try_{false};  // and not yet reported
   bool callbacks_on_ = false;                     // (m)
   bool must_renew_ = false;                       // (m) a cycle began while armed for an older one
-  uint64_t callback_ticks_before_ = 0, callbacks_before_ = 0, arm_wait_before_ = 0;
+  uint64_t arm_wait_before_ = 0;
+  cupti::CallbackTime callbacks_before_;
   uint64_t cpu_before_ns_ = 0;
   std::vector<cupti::KindCount> other_kinds_before_;
   uint64_t odd_lengths_before_ = 0, steps_dropped_before_ = 0;

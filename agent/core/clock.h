@@ -52,6 +52,14 @@ class HostClock {
   [[nodiscard]] static bool is_register() noexcept { return false; }
   [[nodiscard]] static uint64_t RegisterTicks() noexcept { return 0; }
 #endif
+  // Nothing before it is still under way, and nothing behind it has begun: for what is measured. A
+  // reading alone may overtake the stores and loads before it.
+  [[nodiscard]] static uint64_t TicksBetween() noexcept {
+    Settle();
+    const uint64_t ticks = Ticks();
+    Settle();
+    return ticks;
+  }
   [[nodiscard]] static int64_t ToNs(uint64_t ticks) noexcept;  // session clock
   // The same for many ticks of one moment: what ToNs would use now, to be converted with inline.
   struct Scale {
@@ -88,6 +96,13 @@ class HostClock {
   }
 
  private:
+  static void Settle() noexcept {
+#if defined(__x86_64__)
+    _mm_lfence();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+  }
   static Source source_ [[gnu::visibility("hidden")]];
 };
 

@@ -28,8 +28,10 @@ using core::RecordKind;
 
 // 2048 threads that make CUDA calls at once; 128 KiB, touched as used.
 constexpr uint32_t kCells = 2048;
-// One callback in 63 is timed. Odd, so that enters and exits take turns, also in fours.
-constexpr uint8_t kSampleEvery = 63;
+// One callback in 63 is timed. Odd, so that enters and exits take turns, also in fours. In each
+// epoch a thread's first samples lie closer: a cycle of some hundred callbacks has more than three
+// of them.
+constexpr uint8_t kSampleEvery = 63, kSampleEveryAtFirst = 7, kFirstSamples = 32;
 
 // A longer sample is one in which the thread lost its processor, which it would have lost
 // elsewhere: one of those in a second would be a hundred times all that the callbacks took.
@@ -43,7 +45,9 @@ struct alignas(64) Cell {
   uint64_t begin_ticks = 0;
   uint32_t correlation = 0;
   uint16_t cbid = 0;
-  uint8_t until_sample = kSampleEvery;
+  uint8_t until_sample = kSampleEveryAtFirst;
+  uint8_t first_samples = 0;  // taken in that epoch
+  uint32_t sampled_epoch = 0;
   std::atomic<uint8_t> flags{0};
   std::atomic<uint32_t> domain{0};  // 0: not in a call
   std::atomic<uint32_t> epoch{0};
@@ -60,6 +64,7 @@ constinit std::atomic<uint32_t> g_next_cell{0};
 constinit std::atomic<uint32_t> g_epoch{1};
 constinit std::atomic<uint64_t> g_no_cell{0};
 constinit std::atomic<uint64_t> g_longest_sample{UINT64_MAX};  // kLongestSampleNs in ticks
+constinit std::atomic<uint64_t> g_clock_ticks{0};  // what a sample holds of its own taking
 constinit std::atomic<ApiCallHandler::StackSource> g_stack_source{nullptr};
 // Counters of cells that were freed.
 constinit std::atomic<uint64_t> g_past_callbacks{0}, g_past_ticks{0}, g_past_samples{0};
@@ -93,21 +98,30 @@ uint32_t CellsInUse() noexcept {
 // Counts the callback; true when this one is to be timed.
 bool CountCallback(Cell* cell) noexcept {
   Add(&cell->callbacks, 1);
-  if (--cell->until_sample != 0) [[likely]]
-    return false;
-  cell->until_sample = kSampleEvery;
-  return true;
+  return --cell->until_sample == 0;
+}
+
+uint8_t NextSample(Cell* cell) noexcept {
+  const uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
+  if (cell->sampled_epoch != epoch) {
+    cell->sampled_epoch = epoch;
+    cell->first_samples = 0;
+  }
+  if (cell->first_samples == kFirstSamples) return kSampleEvery;
+  ++cell->first_samples;
+  return kSampleEveryAtFirst;
 }
 
 // The very code that the others run, and no branch beside it: one on whether to read the clock
 // again is guessed wrong each time that it counts, which was a third of what was measured.
 template <typename Body>
 [[gnu::noinline, gnu::cold]] void TimeCallback(Cell* cell, Body body) noexcept {
-  const uint64_t begin_ticks = HostClock::Ticks();
+  cell->until_sample = NextSample(cell);
+  const uint64_t begin_ticks = HostClock::TicksBetween();
   body();
-  const uint64_t ticks = HostClock::Ticks() - begin_ticks;
+  const uint64_t ticks = HostClock::TicksBetween() - begin_ticks;
   if (ticks > g_longest_sample.load(std::memory_order_relaxed)) return;
-  Add(&cell->sampled_ticks, ticks);
+  Add(&cell->sampled_ticks, ticks - std::min(ticks, g_clock_ticks.load(std::memory_order_relaxed)));
   Add(&cell->samples, 1);
 }
 
@@ -137,8 +151,8 @@ int32_t ReturnValue(const CUpti_CallbackData& call) noexcept {
 uint64_t TicksOfATick() noexcept {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 16; ++i) {
-    const uint64_t before = HostClock::Ticks();
-    least = std::min(least, HostClock::Ticks() - before);
+    const uint64_t before = HostClock::TicksBetween();
+    least = std::min(least, HostClock::TicksBetween() - before);
   }
   return least;
 }
@@ -252,6 +266,7 @@ void ApiCallHandler::MarkCaptured() noexcept {
 void ApiCallHandler::NewEpoch() noexcept {
   g_longest_sample.store(HostClock::ToTicks(kLongestSampleNs) - HostClock::ToTicks(0),
                          std::memory_order_relaxed);
+  g_clock_ticks.store(TicksOfATick(), std::memory_order_relaxed);
   g_epoch.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -281,7 +296,7 @@ void ApiCallHandler::Sweep() noexcept {
     g_past_ticks.fetch_add(cell.sampled_ticks.exchange(0), std::memory_order_relaxed);
     g_past_samples.fetch_add(cell.samples.exchange(0), std::memory_order_relaxed);
     cell.domain.store(0, std::memory_order_relaxed);
-    cell.until_sample = kSampleEvery;
+    cell.until_sample = kSampleEveryAtFirst;
     cell.tid.store(0, std::memory_order_release);  // pairs with ClaimCell
   }
 }
@@ -292,21 +307,15 @@ void ApiCallHandler::SetStackSource(StackSource source) noexcept {
 
 ApiCallHandler::Totals ApiCallHandler::totals() noexcept {
   Totals totals;
-  totals.callbacks = g_past_callbacks.load(std::memory_order_relaxed);
   totals.no_cell = g_no_cell.load(std::memory_order_relaxed);
-  uint64_t ticks = g_past_ticks.load(std::memory_order_relaxed);
-  uint64_t samples = g_past_samples.load(std::memory_order_relaxed);
+  totals.time = {.callbacks = g_past_callbacks.load(std::memory_order_relaxed),
+                 .samples = g_past_samples.load(std::memory_order_relaxed),
+                 .ticks = g_past_ticks.load(std::memory_order_relaxed)};
   for (uint32_t i = 0, end = CellsInUse(); i < end; ++i) {
     const Cell& cell = g_cells[i];
-    totals.callbacks += cell.callbacks.load(std::memory_order_relaxed);
-    ticks += cell.sampled_ticks.load(std::memory_order_relaxed);
-    samples += cell.samples.load(std::memory_order_relaxed);
-  }
-  if (samples != 0) {
-    ticks -= std::min(ticks, samples * TicksOfATick());
-    totals.ticks =
-        static_cast<uint64_t>(static_cast<double>(ticks) * (static_cast<double>(totals.callbacks) /
-                                                            static_cast<double>(samples)));
+    totals.time.callbacks += cell.callbacks.load(std::memory_order_relaxed);
+    totals.time.samples += cell.samples.load(std::memory_order_relaxed);
+    totals.time.ticks += cell.sampled_ticks.load(std::memory_order_relaxed);
   }
   return totals;
 }
@@ -319,7 +328,7 @@ void ApiCallHandler::ForgetAll() noexcept {
     cell.callbacks.store(0, std::memory_order_relaxed);
     cell.sampled_ticks.store(0, std::memory_order_relaxed);
     cell.samples.store(0, std::memory_order_relaxed);
-    cell.until_sample = kSampleEvery;
+    cell.until_sample = kSampleEveryAtFirst;
   }
   g_past_callbacks.store(0, std::memory_order_relaxed);
   g_past_ticks.store(0, std::memory_order_relaxed);

@@ -14,6 +14,8 @@
 // threads.
 #include <cstdint>
 
+#include "agent/cupti/callback_time.h"
+
 namespace stepagent::cupti {
 
 class ApiCallHandler {
@@ -35,8 +37,7 @@ class ApiCallHandler {
   static void SetStackSource(StackSource source) noexcept;
 
   struct Totals {
-    uint64_t callbacks = 0;
-    uint64_t ticks = 0;    // estimate from samples; 0 when none was taken
+    CallbackTime time;
     uint64_t no_cell = 0;  // calls of threads that found no cell
   };
   [[nodiscard]] static Totals totals() noexcept;

@@ -262,8 +262,7 @@ void BackendImpl::ReadDropped() {
 BackendCounters BackendImpl::counters() {
   BackendCounters counters;
   const ApiCallHandler::Totals calls = ApiCallHandler::totals();
-  counters.callbacks = calls.callbacks;
-  counters.callback_ticks = calls.ticks;
+  counters.callbacks = calls.time;
   counters.calls_without_cell = calls.no_cell;
   const DecodeCounts& decoded = decoder_.counts();
   counters.records_decoded = decoded.decoded;

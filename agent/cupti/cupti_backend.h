@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/core/activity.h"
+#include "agent/cupti/callback_time.h"
 
 namespace stepagent::cupti {
 
@@ -50,8 +51,7 @@ struct KindCount {
   uint64_t count = 0;
 };
 struct BackendCounters {
-  uint64_t callbacks = 0;       // API callbacks handled (enter and exit count one each)
-  uint64_t callback_ticks = 0;  // spent in them: one in 63 timed, scaled; 0 none timed yet
+  CallbackTime callbacks;  // API callbacks handled
   uint64_t foreign_buffers = 0;
   uint64_t refused_buffers = 0;  // discard buffers handed out
   uint64_t buffers_outstanding = 0;

@@ -212,16 +212,16 @@ TEST_F(ApiCallHandlerTest, StacksOfLaunches) {
 TEST_F(ApiCallHandlerTest, NothingIsTouchedWhileNotRecording) {
   Record(false);
   std::thread([] {
-    const uint64_t before = ApiCallHandler::totals().callbacks;
+    const uint64_t before = ApiCallHandler::totals().time.callbacks;
     Enter(kDomainDriver, kLaunchDriver, 21);
     Exit(kDomainDriver, kLaunchDriver, 21);
-    EXPECT_EQ(ApiCallHandler::totals().callbacks, before);
+    EXPECT_EQ(ApiCallHandler::totals().time.callbacks, before);
   }).join();
   EXPECT_TRUE(Take().empty());
 }
 
 TEST_F(ApiCallHandlerTest, CountsOfEndedThreadsStayAndTheirCellsComeBack) {
-  const uint64_t before = ApiCallHandler::totals().callbacks;
+  const uint64_t before = ApiCallHandler::totals().time.callbacks;
   constexpr uint32_t kRounds = 20;
   constexpr uint32_t kThreads = 300;  // 6000 threads in all: more than there are cells
   for (uint32_t round = 0; round < kRounds; ++round) {
@@ -237,7 +237,7 @@ TEST_F(ApiCallHandlerTest, CountsOfEndedThreadsStayAndTheirCellsComeBack) {
     (void)Take();
     core::RingRegistry::Reclaim();
   }
-  EXPECT_EQ(ApiCallHandler::totals().callbacks - before, uint64_t{2} * kRounds * kThreads);
+  EXPECT_EQ(ApiCallHandler::totals().time.callbacks - before, uint64_t{2} * kRounds * kThreads);
   EXPECT_EQ(ApiCallHandler::totals().no_cell, 0U);
 }
 
@@ -246,7 +246,7 @@ TEST_F(ApiCallHandlerTest, CostIsSampled) {
     Enter(kDomainDriver, kLaunchDriver, 100000 + i);
     Exit(kDomainDriver, kLaunchDriver, 100000 + i);
   }
-  EXPECT_GT(ApiCallHandler::totals().ticks, 0U);
+  EXPECT_GT(ApiCallHandler::totals().time.ticks, 0U);
 }
 
 // A call of the application's may be interrupted for as long as others want to run: what that took
@@ -259,17 +259,44 @@ TEST_F(ApiCallHandlerTest, WhatTheSchedulerTookIsNobodysCost) {
     }
     return 0U;
   });
-  constexpr uint32_t kCalls = 252;  // 504 callbacks: four enters and four exits are sampled
+  constexpr uint32_t kCalls = 252;  // 504 callbacks: as many enters as exits are sampled
   for (uint32_t i = 0; i < kCalls; ++i) {
     Enter(kDomainDriver, kLaunchDriver, 200000 + i);
     Exit(kDomainDriver, kLaunchDriver, 200000 + i);
   }
   ApiCallHandler::SetStackSource(nullptr);
-  const auto [callbacks, ticks, no_cell] = ApiCallHandler::totals();
-  EXPECT_EQ(callbacks, 2 * kCalls);
-  EXPECT_GT(ticks, 0U);
-  EXPECT_LT(ticks,
+  const CallbackTime time = ApiCallHandler::totals().time;
+  EXPECT_EQ(time.callbacks, 2 * kCalls);
+  EXPECT_GT(time.ticks, 0U);
+  EXPECT_LT(*time.TicksSince({}),
             core::HostClock::ToTicks(int64_t{kCalls} * 100'000) - core::HostClock::ToTicks(0));
+}
+
+// The 62 callbacks until the next sample at most, then one in seven.
+constexpr uint64_t kLeastSamples = 32;
+
+TEST_F(ApiCallHandlerTest, AShortCycleHasSamplesOfItsOwn) {
+  for (uint32_t cycle = 0; cycle < 3; ++cycle) {
+    ApiCallHandler::NewEpoch();
+    const CallbackTime before = ApiCallHandler::totals().time;
+    for (uint32_t i = 0; i < 200; ++i) {  // 400 callbacks
+      Enter(kDomainDriver, kLaunchDriver, 300000 + cycle * 1000 + i);
+      Exit(kDomainDriver, kLaunchDriver, 300000 + cycle * 1000 + i);
+    }
+    const CallbackTime after = ApiCallHandler::totals().time;
+    EXPECT_EQ(after.callbacks - before.callbacks, 400U);
+    EXPECT_GE(after.samples - before.samples, kLeastSamples) << cycle;
+  }
+}
+
+TEST(CallbackTime, ACycleIsToldFromItsOwnSamples) {
+  // Before: one slow sample, which says nothing of the callbacks since.
+  const CallbackTime before{.callbacks = 1000, .samples = 16, .ticks = 1'600'000};
+  const CallbackTime after{.callbacks = 1200, .samples = 44, .ticks = 1'600'000 + 28 * 50};
+  EXPECT_EQ(after.TicksSince(before), 200U * 50U);
+  EXPECT_EQ(after.TicksSince(after), std::nullopt);  // none timed: not measured, and not 0
+  const CallbackTime untimed{.callbacks = 1300, .samples = 44, .ticks = after.ticks};
+  EXPECT_EQ(untimed.TicksSince(after), std::nullopt);
 }
 
 }  // namespace
