@@ -170,6 +170,8 @@ CycleOutput WriteCycleShowing(const model::Cycle& cycle, const CyclePlace& place
     WriteFormats(cycle, target, keep, &out);
   }
   keep(analysis::WriteSummary(cycle, target.cycle_dir));
+  // The manifest says that all is there. Without it the next `report` writes the cycle anew.
+  if (!out.error.empty()) return out;
   Take(writers::WriteManifest(cycle, written, target.cycle_dir, place.run_dir), &out);
   return out;
 }

@@ -252,6 +252,18 @@ class FullAtAnyByte(CollectorTest):
                 self.whole_cycles(out)
                 if glob.glob(os.path.join(out, '2*/sessions/*/raw.steps')):
                     self.report(out, statuses=(0, 1) if room > 2000 else (0, 1, 3))
+                    self.check_freed_space_finishes(out)
+
+    def check_freed_space_finishes(self, out):
+        """What raw.steps holds of a cycle is written once there is room: all of its files."""
+        for path in glob.glob(os.path.join(out, '2*/sessions/*/session.json')):
+            for cycle in json.loads(self.text_of(path))['cycles']:
+                self.assertEqual(cycle['state'], 'written', path)
+        for cycle in self.whole_cycles(out):
+            formats = {file['format'] for file in cycle.manifest['files']}
+            self.assertLessEqual({'chrome', 'sqlite'}, formats, cycle.folder)
+            for name in ('summary.json', 'summary.txt'):
+                self.assertTrue(os.path.exists(os.path.join(cycle.folder, name)), cycle.folder)
 
     def test_B099_space_is_freed_and_the_next_cycle_is_whole(self):
         freed = os.path.join(self.scratch, 'freed')
