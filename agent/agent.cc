@@ -345,7 +345,11 @@ void Agent::OnExit() {
     const uint64_t now = HostClock::MonotonicNs();
     const uint64_t deadline = leave_deadline_ns_.load(std::memory_order_relaxed);
     if (left_.load(std::memory_order_acquire) != 0) return;
-    if (now >= deadline) return SayHeldUp("does a call of CUPTI's not return?");
+    if (now >= deadline) {
+      const bool is_alone = uplink_ != nullptr && uplink_->status().failing_since_ns != 0;
+      return SayHeldUp(is_alone ? "the collector is not reached."
+                                : "does a call of CUPTI's not return?");
+    }
     core::FutexWait(&left_, 0, deadline - now);
   }
 }

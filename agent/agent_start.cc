@@ -126,7 +126,8 @@ bool Agent::ApplyDefaults() {
         "STEPAGENT_SCHEDULE needs a step source: set STEPAGENT_STEP, for instance nvtx:train_step");
     return false;
   }
-  if (proto::ApplyDefaultSchedule(&settings_)) {
+  // On demand a request says which steps; until then nothing is scheduled.
+  if (proto::ApplyDefaultSchedule(&settings_) && settings_.arm != proto::ArmMode::kDemand) {
     guard::Log(LogLevel::kWarn, "no schedule given: " + settings_.schedule->Text());
   }
   if (whole_run_ && settings_.arm == proto::ArmMode::kUnset) settings_.arm = proto::ArmMode::kStart;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "collector/analysis/text_format.h"
 #include "collector/model/step_finder.h"
 #include "collector/writers/kineto_names.h"
 
@@ -190,10 +191,17 @@ bool KinetoCycle::FillDevice(const KinetoEvent& event, model::DeviceItem* item) 
   return true;
 }
 
+void KinetoCycle::AddUnusable(const KinetoEvent& event) {
+  if (unusable_rows_++ == 0) {
+    first_unusable_ = event.cat + " `" + Fit(event.name, 60) + "` at ts " +
+                      (event.has_ts ? std::to_string(event.ts_ns / 1000) : "unknown");
+  }
+}
+
 void KinetoCycle::AddDevice(const KinetoEvent& event, std::string_view cat) {
   model::DeviceItem item;
   if (!FillDevice(event, &item)) {
-    unusable_rows_ += event.has_refused ? 0 : 1;
+    if (!event.has_refused) AddUnusable(event);
   } else if (cat == "kernel") {
     cycle_.kernels.push_back({item, Shape(event)});
   } else if (cat == "gpu_graph") {
@@ -228,8 +236,10 @@ std::vector<std::string> KinetoCycle::RowProblems(bool is_whole) const {
   std::vector<std::string> lines;
   if (unusable_rows_ > 0) {
     lines.push_back(std::to_string(unusable_rows_) +
-                    (unusable_rows_ == 1 ? " row lacks" : " rows lack") +
-                    " a time, a duration, a device or a stream");
+                    (unusable_rows_ == 1 ? " row has" : " rows have") +
+                    " no time, duration, device or stream that can be used; left out (the "
+                    "first: " +
+                    first_unusable_ + "); allowed: ts and dur of 0 or more, dur up to 13 days");
   }
   if (half_rows_ > 0) {
     lines.push_back(std::to_string(half_rows_) + (half_rows_ == 1 ? " row is" : " rows are") +
@@ -256,9 +266,9 @@ void KinetoCycle::Add(const KinetoEvent& event) {
   if (event.ph != "X") return;
   // 2^62 ns is the year 2116, 2^50 are 13 days: beyond them, begins and sums leave 64 bits.
   constexpr int64_t kLastNs = int64_t{1} << 62, kLongestNs = int64_t{1} << 50;
-  if (!event.has_ts || !event.has_dur || event.ts_ns > kLastNs || event.ts_ns < -kLastNs ||
+  if (!event.has_ts || !event.has_dur || event.ts_ns > kLastNs || event.ts_ns < 0 ||
       event.dur_ns < 0 || event.dur_ns > kLongestNs) {
-    ++unusable_rows_;
+    AddUnusable(event);
   } else if (IsDeviceCategory(cat)) {
     AddDevice(event, cat);
   } else if (IsCallCategory(cat)) {

@@ -61,6 +61,7 @@ class KinetoCycle {
   void AddCall(const KinetoEvent& event, bool is_driver);
   void AddAnnotation(const KinetoEvent& event);
   void AddOverhead(const KinetoEvent& event);
+  void AddUnusable(const KinetoEvent& event);
   void AddSync(const KinetoEvent& event);
   bool FillDevice(const KinetoEvent& event, model::DeviceItem* item);
   void AddDevice(const KinetoEvent& event, std::string_view cat);
@@ -81,6 +82,7 @@ class KinetoCycle {
 
   model::Cycle cycle_;
   uint64_t unusable_rows_ = 0, half_rows_ = 0;
+  std::string first_unusable_;
   bool has_any_ = false;              // any row of the categories that are read
   std::map<int64_t, uint64_t> pids_;  // of host rows, with their number
   std::unordered_map<std::string, model::StringId> strings_;

@@ -194,7 +194,7 @@ std::string RanksText(const Json& compared, size_t top) {
   if (readings.empty()) {
     if (WholeSteps(compared) == 0)
       return out +
-             "\nNo step is whole in two ranks or more: nothing can be said of who is slower.\n";
+             "\nNo step is whole in all ranks: nothing can be said of who is slower over all.\n";
     return out + (HasTooFewSteps(compared)
                       ? "\nToo few steps to say whether a rank stands out.\n"
                       : "\nNo rank stands out: own work, waiting and begins are alike.\n");

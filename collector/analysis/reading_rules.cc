@@ -109,6 +109,11 @@ Json LongestKernel(const ReadingContext& c, IsWanted is_wanted) {
 
 }  // namespace
 
+std::string OfWindow(const ReadingContext& c, double share) {
+  if (c.left_out.parts().empty()) return Percent(share) + " of the window";
+  return fmt::format("{} of the {} looked at", Percent(share), Duration(c.window_ns));
+}
+
 std::optional<Reading> IdleInRange(const ReadingContext& c) {
   if (c.busy.parts().empty()) return std::nullopt;
   const IdleRange q = MostIdle(IdleByRange(c, true));
@@ -117,10 +122,8 @@ std::optional<Reading> IdleInRange(const ReadingContext& c) {
   const std::string name = Fit(q.name, 60);
   Reading r{share, "device_idle_in_range", {}, {}, {}, {}};
   r.observation = fmt::format(
-      "No work of this process on {} for {}{} of the window while the host is in `{}`, which "
-      "launches "
-      "nothing.",
-      DeviceWord(c), AtLeast(c), Percent(share), name);
+      "No work of this process on {} for {}{} while the host is in `{}`, which launches nothing.",
+      DeviceWord(c), AtLeast(c), OfWindow(c, share), name);
   r.evidence = IdleEvidence(c, q);
   r.hypothesis = fmt::format(
       "The device waits for what `{}` prepares (an input pipeline, for instance). Storage, the "
@@ -141,10 +144,13 @@ std::optional<Reading> IdleDevice(const ReadingContext& c) {
   if (share < At(kIdleWindow)) return std::nullopt;
   const IdleRange q = MostIdle(IdleByRange(c, false));
   Reading r{share, "device_idle", {}, {}, {}, {}};
-  r.observation = fmt::format("No work of this process on {} for {}{} of the window.",
-                              DeviceWord(c), AtLeast(c), Percent(share));
+  r.observation = fmt::format("No work of this process on {} for {}{}.", DeviceWord(c), AtLeast(c),
+                              OfWindow(c, share));
   r.evidence = IdleEvidence(c, q);
-  if (q.idle_ns == 0) {
+  if (q.idle_ns != 0) {
+    r.evidence["text"] = fmt::format("{} in all; most of it in one range: {}", Duration(idle),
+                                     r.evidence.at("text").get<std::string>());
+  } else {
     r.evidence = {{"text", fmt::format("{} of {} without device work; no range of a launching "
                                        "thread covers it{}",
                                        Duration(idle), Duration(c.window_ns), CountedFrom(c))},
@@ -208,6 +214,12 @@ std::optional<Reading> DominantKernel(const ReadingContext& c) {
       top = &row;
   }
   if (!top->at("share_of_busy").is_number()) return std::nullopt;
+  // On streams side by side each of several kernels may fill most of the busy time.
+  int64_t others_ns = 0;
+  for (const Json& row : c.kernels) {
+    if (&row != top) others_ns += row.at("total_ns").get<int64_t>();
+  }
+  if (top->at("total_ns").get<int64_t>() <= others_ns) return std::nullopt;
   const double share = top->at("share_of_busy").get<double>();
   const model::TimeNs begin = c.cycle.window_begin_ns, end = c.cycle.window_end_ns;
   const double busy = double(c.busy.CoveredNs(begin, end)) / double(end - begin);

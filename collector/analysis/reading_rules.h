@@ -124,6 +124,8 @@ struct CallingThreads {
 // "GPU 0"; of several "any GPU" and "all GPUs": idle is what no device has work in.
 [[nodiscard]] std::string DeviceWord(const ReadingContext& c);
 [[nodiscard]] std::string AllDevices(const ReadingContext& c);
+// "12.3 % of the window", or "… of the 31.7 ms looked at" where steps are left out of it.
+[[nodiscard]] std::string OfWindow(const ReadingContext& c, double share);
 [[nodiscard]] bool IsLeftOut(const ReadingContext& c, int32_t step);
 // Of the steps that are not left out; at least 1.
 [[nodiscard]] size_t StepCount(const ReadingContext& c);

@@ -144,9 +144,8 @@ std::optional<Reading> StepBorders(const ReadingContext& c) {
   const std::string device = AllDevices(c);
   Reading r{share, "device_idle_at_step_borders", {}, {}, {}, {}};
   r.observation = fmt::format(
-      "Between the last work of one step and the first of the next, {} {} nothing to do for {} of "
-      "the window.",
-      device, c.work.devices().size() == 1 ? "has" : "have", Percent(share));
+      "Between the last work of one step and the first of the next, {} {} nothing to do for {}.",
+      device, c.work.devices().size() == 1 ? "has" : "have", OfWindow(c, share));
   std::string text = fmt::format("{} idle at {} borders between steps, the longest {} before {}",
                                  Duration(b.idle_ns), Count(b.count), Duration(b.longest->own_ns),
                                  StepWord(c, b.longest->step));
@@ -279,10 +278,10 @@ std::optional<Reading> Drains(const ReadingContext& c) {
   const bool is_one = c.work.devices().size() == 1;
   Reading r{share, "waits_drain_the_queue", {}, {}, {}, {}};
   r.observation =
-      fmt::format("{} end with nothing queued on {}; {} for {} of the window.",
+      fmt::format("{} end with nothing queued on {}; {} for {}.",
                   HasSteps(c) ? fmt::format("{:.1f} waits a step", double(d.count) / steps)
                               : fmt::format("{} waits in the window", Count(d.count)),
-                  device, is_one ? "it then idles" : "all then idle", Percent(share));
+                  device, is_one ? "it then idles" : "all then idle", OfWindow(c, share));
   r.evidence = {{"text", fmt::format("{} waits, most in {}; {} idle after them, the longest {} {}",
                                      Count(d.count), name, Duration(d.gap_ns),
                                      Duration(d.longest_ns), InStep(c, d.longest->step))},

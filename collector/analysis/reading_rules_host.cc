@@ -53,9 +53,9 @@ std::optional<Reading> AllocationsInSteps(const ReadingContext& c) {
   }
   const double share = double(a.time.elapsed_ns) / double(c.window_ns);
   Reading r{share, "allocation_calls_in_steps", {}, {}, {}, {}};
-  r.observation = fmt::format(
-      "{:.1f} calls a step allocate or free memory; they take {} of the window on the host.",
-      double(a.count) / double(steps), Percent(share));
+  r.observation =
+      fmt::format("{:.1f} calls a step allocate or free memory; they take {} on the host.",
+                  double(a.count) / double(steps), OfWindow(c, share));
   r.evidence = {{"text", fmt::format("{} in {} steps; {} in all{}, the longest {} {}", names, steps,
                                      Duration(a.time.elapsed_ns), AddedOverThreads(a.time),
                                      Duration(a.longest->end_ns - a.longest->begin_ns),
@@ -160,8 +160,10 @@ std::optional<Reading> PrivateNames(const ReadingContext& c) {
   }
   const PrivateText& first = looks.begin()->second;
   Reading r{0, "private_looking_names", {}, {}, {}, {}};
-  r.observation = fmt::format("{} range names look private; one holds what looks like {}.",
-                              Count(looks.size()), PrivateKindName(first.kind));
+  r.observation = fmt::format("{} private; one holds what looks like {}.",
+                              looks.size() == 1 ? std::string("1 range name looks")
+                                                : Count(looks.size()) + " range names look",
+                              PrivateKindName(first.kind));
   r.evidence = {{"text", fmt::format("{} ranges and marks; the first: `{}`", Count(count),
                                      writers::ValidUtf8(Masked(first.text)))},
                 {"names", looks.size()},

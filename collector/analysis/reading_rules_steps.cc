@@ -36,7 +36,8 @@ std::optional<Reading> FirstStepSlower(const ReadingContext& c) {
   const auto [least, most] = std::minmax_element(others.begin(), others.end());
   const int64_t first = WallNs(c.cycle.steps[0]), median = MedianOf(others);
   // Beyond the others' whole spread too: among uneven steps the first is nothing special.
-  if (double(first) < At(kFirstStepFactor) * double(median) || first - *most < *most - *least) {
+  if (first <= median || double(first) < At(kFirstStepFactor) * double(median) ||
+      first - *most < *most - *least) {
     return std::nullopt;
   }
   Reading r{double(first - median) / double(c.window_ns), "first_step_slower", {}, {}, {}, {}};
@@ -177,6 +178,7 @@ bool LostKernels(const model::Cycle& cycle) {
   const model::Balance& b = cycle.balance[static_cast<size_t>(model::Activity::kKernel)];
   const model::KindStatus& kind = cycle.kinds[static_cast<size_t>(model::Activity::kKernel)];
   if (kind.requested && !kind.enabled) return true;  // cut short: what is there is not all
+  if (cycle.is_from_trace && !cycle.complete) return true;  // the same of a file
   return b.dropped.value_or(0) + b.invalid.value_or(0) > 0;
 }
 

@@ -36,9 +36,9 @@ std::optional<Reading> PageableCopies(const ReadingContext& c) {
   const double share = double(most_ns) / double(c.window_ns);
   if (longest == nullptr || share < At(kPageableShare)) return std::nullopt;
   Reading r{share, "pageable_copies", {}, {}, {}, {}};
-  r.observation = fmt::format(
-      "{} copies from or to pageable host memory; they, or their calls, take {} of the window.",
-      Count(count), Percent(share));
+  r.observation =
+      fmt::format("{} copies from or to pageable host memory; they, or their calls, take {}.",
+                  Count(count), OfWindow(c, share));
   const std::string rate =
       device.total_ns() == 0 || !has_bytes
           ? ""
@@ -136,8 +136,8 @@ std::optional<Reading> SameCopyEachStep(const ReadingContext& c) {
   Reading r{share, "same_copy_each_step", {}, {}, {}, {}};
   r.observation = fmt::format(
       "Each step makes copies of the same size, {}, to the device with nothing computed meanwhile, "
-      "for {} of the window.",
-      Bytes(longest.bytes), Percent(share));
+      "for {}.",
+      Bytes(longest.bytes), OfWindow(c, share));
   r.evidence = {
       {"text",
        fmt::format("{} copies of the same size, {} bytes, from {} memory in {} steps{}; {} on the "

@@ -14,6 +14,7 @@
 #include "collector/launch/library.h"
 #include "collector/launch/setting_args.h"
 #include "nlohmann/json.hpp"
+#include "proto/settings.h"
 
 namespace stepagent::cli {
 namespace {
@@ -109,6 +110,21 @@ Checks WithoutTold(const Checks& told, Checks checks) {
   return checks;
 }
 
+// What a trial told, where it was let end; and what has another check's failure for its cause.
+Checks OfTrial(const Checks& told, Checks checks, const Trial& trial) {
+  if (trial.interrupted_by != 0) {
+    return {
+        {"trial", State::kFailure,
+         "interrupted by SIG" + proto::SignalText(trial.interrupted_by) + " before it had ended",
+         "what it would have shown is not known", "stepagent doctor once more"}};
+  }
+  const bool is_taken = std::any_of(told.begin(), told.end(), [](const Check& check) {
+    return check.id == "cuda-injection" && check.state == State::kFailure;
+  });
+  if (is_taken) std::erase_if(checks, [](const Check& check) { return check.id == "agent"; });
+  return checks;
+}
+
 }  // namespace
 
 int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
@@ -128,16 +144,21 @@ int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
   // Without the library, or with settings that leave it inert, a trial shows nothing more.
   const bool can_try = !has_failed("library") && !has_failed("settings");
   std::optional<Trial> trial;
+  int interrupted_by = 0;
   if (can_try) {
     TrialPlan own{{launch::OwnExecutable(), kDoctorDevice}};
     own.keeps_output = true;
     own.limit_ns = options.trial_ns;
-    add(DeviceFindings(RunTrial(ground, own, gate)));
+    const Trial of_own = RunTrial(ground, own, gate);
+    interrupted_by = of_own.interrupted_by;
+    add(OfTrial(checks, DeviceFindings(of_own), of_own));
   }
-  if (can_try && !ground.command.empty() && !has_failed("command")) {
+  const bool is_wanted = !ground.command.empty() && !has_failed("command");
+  if (can_try && is_wanted && interrupted_by == 0) {
     TrialPlan plan{ground.command, options.window_ns, options.trial_ns, /*looks_twice=*/true};
     trial = RunTrial(ground, plan, gate);
-    add(WithoutTold(checks, CommandFindings(ground, *trial)));
+    interrupted_by = trial->interrupted_by;
+    add(OfTrial(checks, WithoutTold(checks, CommandFindings(ground, *trial)), *trial));
   }
   bool is_good = true;
   for (const Check& check : checks) is_good &= check.state != State::kFailure;
@@ -149,6 +170,7 @@ int DoctorMain(const std::vector<std::string>& args, char* const* environment) {
     std::printf("%s\n", is_good ? ("next: " + next).c_str()
                                 : "something would fail: type what the lines marked FAIL say");
   }
+  if (interrupted_by != 0) return 128 + interrupted_by;
   return is_good ? 0 : 1;
 }
 

@@ -91,9 +91,10 @@ Check DriverOk(const json& gpu) {
               "supports CUDA " + CudaVersion(NumberMember(gpu, "driver_version")),
               WhyItMatters("driver"), ""};
   const json& devices = Member(gpu, "devices");
-  check.found +=
-      ", " + std::to_string(devices.size()) + " device" + (devices.size() == 1 ? "" : "s");
-  if (devices.is_array() && !devices.empty()) check.found += ": " + TextMember(devices[0], "name");
+  if (!devices.is_array() || devices.empty()) return check;  // not asked, as without a CUPTI
+  check.found += ", " + std::to_string(devices.size()) +
+                 (devices.size() == 1 ? " device: " : " devices: ") +
+                 TextMember(devices[0], "name");
   return check;
 }
 

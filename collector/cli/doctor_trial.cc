@@ -87,7 +87,7 @@ class TrialRun {
   void CloseWindows();
   void EndTree();
   void ReadResults();
-  bool IsInterrupted() const;
+  bool IsInterrupted();
 
   const Ground& ground_;
   const TrialPlan& plan_;
@@ -192,11 +192,11 @@ bool TrialRun::Reap() {
   return trial_.has_ended;
 }
 
-bool TrialRun::IsInterrupted() const {
+bool TrialRun::IsInterrupted() {
   while (const auto info = gate_.Next())
     for (const int number : {SIGINT, SIGTERM, SIGQUIT, SIGHUP})
-      if (static_cast<int>(info->ssi_signo) == number) return true;
-  return false;
+      if (static_cast<int>(info->ssi_signo) == number) trial_.interrupted_by = number;
+  return trial_.interrupted_by != 0;
 }
 
 // Another window, in processes that have CUDA and whose last one is written.

@@ -36,6 +36,7 @@ struct TrialProcess {
 
 struct Trial {
   std::string error;
+  int interrupted_by = 0;  // the signal; 0: none
   bool has_ended = false;  // before the trial was over
   int wait_status = 0;     // when it has
   std::string output;

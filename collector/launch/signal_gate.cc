@@ -34,6 +34,14 @@ SignalGate::SignalGate() {
 
 SignalGate::~SignalGate() {
   if (fd_ >= 0) close(fd_);
+  // A reader of our last lines who left must not take the place of the child's exit status.
+  sigset_t broken_pipe;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  const timespec at_once{0, 0};
+  while (sigismember(&taken_, SIGPIPE) == 1 &&
+         sigtimedwait(&broken_pipe, nullptr, &at_once) == SIGPIPE) {
+  }
   Restore();
 }
 

@@ -7,7 +7,7 @@ namespace stepagent::model {
 std::string EndText(uint32_t signal, uint32_t exit_status) {
   if (signal == 0) {
     return "the process exited with status " + std::to_string(exit_status) +
-           " without its exit handlers (as _exit does)";
+           " without its exit handlers (as _exit does), or the collector was gone";
   }
   const std::string number = std::to_string(signal);
   const std::string name = proto::SignalText(static_cast<int>(signal));

@@ -192,11 +192,17 @@ void ChromeRows::Sync(const model::Sync& sync, Place place) {
     }
     text_.Number(shown);
   }
-  text_.Literal(",\"correlation\":");
   const bool has_call = sync.call >= 0 && static_cast<size_t>(sync.call) < cycle_.calls.size();
-  text_.Number(has_call ? FlowId(cycle_.calls[static_cast<size_t>(sync.call)]) : sync.correlation);
-  text_.Literal(",\"device\":");
-  text_.Number(place.pid);
+  const uint32_t flow =
+      has_call ? FlowId(cycle_.calls[static_cast<size_t>(sync.call)]) : sync.correlation;
+  if (flow != 0 || !cycle_.is_from_trace) {
+    text_.Literal(",\"correlation\":");
+    text_.Number(flow);
+  }
+  if (sync.device >= 0 || !cycle_.is_from_trace) {
+    text_.Literal(",\"device\":");
+    text_.Number(place.pid);
+  }
   if (sync.context != 0) {  // contexts count from 1; a Kineto file may name none
     text_.Literal(",\"context\":");
     text_.Number(sync.context);

@@ -307,9 +307,11 @@ void SqliteTrace::Syncs() {
   SqliteInsert insert(file_, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", 12);
   for (const model::Sync& sync : cycle_.syncs) {
     const int64_t stream = sync.stream ? static_cast<int64_t>(*sync.stream & 0xFFFFFFFF) : -1;
-    insert(sync.begin_ns, std::max(sync.begin_ns, sync.end_ns), sync.device,
-           SqliteKnown{sync.context, sync.context != 0}, std::nullopt, stream, sync.correlation,
-           global_pid_, std::nullopt, sync.type, sync.event, std::nullopt);
+    const SqliteKnown device{static_cast<uint64_t>(sync.device), sync.device >= 0};
+    insert(sync.begin_ns, std::max(sync.begin_ns, sync.end_ns), device,
+           SqliteKnown{sync.context, sync.context != 0}, std::nullopt, stream,
+           SqliteKnown{sync.correlation, sync.correlation != 0}, global_pid_, std::nullopt,
+           sync.type, sync.event, std::nullopt);
     Count();
   }
 }

@@ -88,7 +88,7 @@ inline constexpr const char* kCallchainTable =
     " sourceLine INTEGER, PRIMARY KEY (id, stackDepth))";
 inline constexpr const char* kSyncTable =
     "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, \"end\" INTEGER NOT"
-    " NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER,"
+    " NULL, deviceId INTEGER, contextId INTEGER, greenContextId INTEGER,"
     " streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,"
     " deprecatedSyncType INTEGER, syncType INTEGER NOT NULL, eventId INTEGER NOT NULL,"
     " eventSyncId INTEGER)";

@@ -425,6 +425,15 @@ class Run(Commands):
         report = json.loads(self.ask('report', raw, '--json', status=1).stdout)
         self.assertEqual(report['cycles'][0]['cycle'], cycle.manifest['cycle'])
 
+    def test_a_reader_of_our_lines_who_leaves_takes_no_exit_status(self):
+        process = self.start_app([harness.STEPAGENT, 'run', '--out', self.out, '--', '/bin/sh', '-c',
+                                  'read line; exit 3'], harness.launcher_environment(),
+                                 stdin=subprocess.PIPE)
+        process.stderr.close()
+        process.stdin.write('\n')
+        process.stdin.flush()
+        self.assertEqual(process.wait(timeout=harness.PATIENCE), 3)
+
     def test_so_is_the_status_of_an_exit_without_handlers(self):
         cycle, said = self.left('_exit', status=5)
         self.assertEqual(cycle.manifest['cycle']['exit_status'], 5)

@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -193,6 +194,21 @@ class Command(Doctor):
         self.assertIn(SONAME, self.checks['command-cupti']['found'])
         self.assertEqual(self.checks['rival']['state'], 'ok')
         self.assertIn('stepagent run --step nvtx:', document['next'])
+
+    def test_an_interrupted_trial_is_no_good_news(self):
+        marker = os.path.join(self.scratch, 'ready')
+        env = dict(harness.launcher_environment(), STEPAGENT_OUT=self.out)
+        command = 'touch "$0"; exec sleep 1000'
+        process = self.start_app([harness.STEPAGENT, 'doctor', '--json', '--', '/bin/sh', '-c', command,
+                                  marker], env, stderr=subprocess.DEVNULL)
+        harness.eventually(lambda: os.path.exists(marker), 'the trial')
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=harness.PATIENCE)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT)
+        document = json.loads(out)
+        self.assertIs(document['good'], False)
+        trial, = [check for check in document['checks'] if check['id'] == 'trial']
+        self.assertIn('interrupted by SIGINT', trial['found'])
 
     def test_a_short_program_is_tried_whole(self):
         self.trial(app('train_loop'), '--steps', '3', status=0)

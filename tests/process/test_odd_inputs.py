@@ -35,6 +35,9 @@ def rows(number=lambda value: value, steps=3):
 def document(events):
     return json.dumps({'schemaVersion': 1, 'traceEvents': events}).encode()
 
+UNUSABLE = ('%s no time, duration, device or stream that can be used; left out (the first: %s); '
+            'allowed: ts and dur of 0 or more, dur up to 13 days')
+
 
 class Files(AgentTest):
     def file(self, name, data):
@@ -98,12 +101,12 @@ class Files(AgentTest):
         events = rows()
         del events[2]['ts']
         found = self.every_reader(self.file('a.json', document(events)), 1,
-                                  '1 row lacks a time, a duration, a device or a stream')
+                                  UNUSABLE % ('1 row has', 'kernel `k` at ts unknown'))
         self.assertEqual(found['cycles'][0]['kernels'][0]['count'], 8)
         events = rows()
         events[2]['dur'], events[4]['ts'], events[6]['dur'] = 1e300, 2 ** 70, -5
         self.every_reader(self.file('b.json', document(events)), 1,
-                          '3 rows lack a time, a duration, a device or a stream')
+                          UNUSABLE % ('3 rows have', 'kernel `k` at ts %d' % events[2]['ts']))
         halves = []
         for event in rows():
             halves.append(dict(event, ph='B'))

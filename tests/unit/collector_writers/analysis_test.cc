@@ -335,7 +335,7 @@ TEST(KinetoReader, AbsurdNumbersAreSetAside) {
   ASSERT_TRUE(read.ok) << read.error;
   ASSERT_EQ(read.problems.size(), 4U);
   const char* const said[] = {"\"baseTimeNanoseconds\" is beyond 64 bits", "\"correlation\" is",
-                              "\"grid\" is", "rows lack a time"};
+                              "\"grid\" is", "rows have no time"};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_NE(read.problems[i].find(said[i]), std::string::npos) << read.problems[i];
   }

@@ -2,6 +2,8 @@
 // numbers used twice, broken gzip and broken text.
 #include <zlib.h>
 
+#include <set>
+
 #include "collector/analysis/kineto_reader.h"
 #include "collector/analysis/summary.h"
 #include "collector/writers/writer.h"
@@ -235,9 +237,63 @@ TEST(Kineto, AWaitSaysNothingThatItsFileDidNot) {
       Read(folder, Document({Row("cuda_runtime", "cudaEventSynchronize", 9, 130, 20, ""),
                              Row("cuda_sync", "Event Sync", 0, 190, 2, "")}));
   const Json args = Converted(folder, read.cycle, "cuda_sync").at("args");
-  EXPECT_FALSE(args.contains("context"));
+  for (const char* unknown : {"context", "device", "correlation"}) {
+    EXPECT_FALSE(args.contains(unknown)) << unknown;
+  }
+  const auto tables =
+      writers::MakeWriter("sqlite")->Write(read.cycle, {folder.path(), folder.path(), "out.0", {}});
+  EXPECT_TRUE(tables.ok) << tables.error;
   EXPECT_EQ(args.at("stream"), -1);
   EXPECT_EQ(args.at("wait_on_cuda_event_id"), -1);
+}
+
+std::set<std::string> ReadingsOf(const KinetoReadResult& read) {
+  std::set<std::string> rules;
+  const Json summary = Summarize(read.cycle);
+  for (const Json& reading : summary.at("readings")) {
+    rules.insert(reading.at("id").get<std::string>());
+  }
+  return rules;
+}
+
+// One step of 1000 us and a kernel on each stream, launched in it.
+std::string SideBySide(const std::vector<int>& durations) {
+  std::vector<std::string> rows{Row("user_annotation", "ProfilerStep#0", 9, 100, 1000, "")};
+  for (size_t i = 0; i < durations.size(); ++i) {
+    const std::string id = std::to_string(i + 1), correlation = "\"correlation\":" + id;
+    rows.push_back(Row("cuda_runtime", "cudaLaunchKernel", 9, 101 + int(i), 1, correlation));
+    rows.push_back(Row("kernel", "k" + id, 0, 105, durations[i],
+                       R"("device":0,"context":1,"stream":)" + id + "," + correlation));
+  }
+  return Document(rows);
+}
+
+TEST(Kineto, KernelsSideBySideDoNotDominateEachOther) {
+  const Folder folder;
+  EXPECT_FALSE(
+      ReadingsOf(Read(folder, SideBySide({980, 980, 980}))).contains("one_kernel_dominates"));
+  EXPECT_TRUE(
+      ReadingsOf(Read(folder, SideBySide({980, 200, 200}))).contains("one_kernel_dominates"));
+}
+
+TEST(Kineto, StepsOfNoLengthAreNotSlow) {
+  const Folder folder;
+  std::vector<std::string> rows{Row("kernel", "k", 0, 90, 5, kPlace + R"("correlation":1)")};
+  for (int i = 0; i < 9; ++i) {
+    rows.push_back(
+        Row("user_annotation", "ProfilerStep#" + std::to_string(i), 9, 100 + 10 * i, 0, ""));
+  }
+  EXPECT_FALSE(ReadingsOf(Read(folder, Document(rows))).contains("first_step_slower"));
+}
+
+TEST(Kineto, ATimeBeforeItsClockBeganIsRefused) {
+  const Folder folder;
+  const KinetoReadResult read =
+      Read(folder, Document({Row("user_annotation", "ProfilerStep#0", 9, -400, 100, ""),
+                             Row("user_annotation", "ProfilerStep#1", 9, 100, 100, "")}));
+  EXPECT_EQ(read.cycle.steps.size(), 1U);
+  EXPECT_TRUE(Tells(read, "allowed: ts and dur of 0 or more"));
+  EXPECT_TRUE(Tells(read, "`ProfilerStep#0` at ts -400"));
 }
 
 TEST(Kineto, GzipDamageIsNamedAsWhatItIs) {
