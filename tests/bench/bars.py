@@ -8,9 +8,13 @@ from collections import namedtuple
 
 Bar = namedtuple('Bar', 'title row variant unit compare limit pace peers cited')
 
-LESS, MORE = '<=', '>='
+LESS, MORE, WITHIN = '<=', '>=', 'within'  # WITHIN: limit is a pair
 BARE = ('launch_record', 'bare', 9.6)
 PROTOBUF = ('encode_kernel', 'libprotobuf_rows', 42.5)
+# The same for stacks and for reading back: who does the like in the same run.
+UNWIND_20 = ('stack_20', 'unw_backtrace', 164)
+UNWIND_60 = ('stack_60', 'unw_backtrace', 414)
+BABELTRACE = ('read_back', 'babeltrace2_counter', 2.8)
 
 BARS = [
     Bar('one launch record on the application\'s thread', 'launch_record', 'ours', 'ns', LESS, 15, BARE,
@@ -48,16 +52,16 @@ BARS = [
     Bar('… bytes', 'write_perfetto_bytes', 'ours', 'B', LESS, 140, None, [], ''),
     Bar('… with launch rows and arrows', 'write_perfetto_launches', 'ours', 'ns', LESS, 100, None, [], ''),
     Bar('… bytes', 'write_perfetto_launches_bytes', 'ours', 'B', LESS, 140, None, [], ''),
-    Bar('raw file back into cycles', 'read_back', 'ours', 'M/s', MORE, 10, None,
+    Bar('raw file back into cycles', 'read_back', 'ours', 'M/s', MORE, 10, BABELTRACE,
         ['babeltrace2_counter', 'python_json'], 'trace_processor 0.09 to 0.32 M/s'),
     Bar('… memory', 'read_back_memory', 'ours', 'B', LESS, 100, None, [], ''),
-    Bar('native stack, 20 frames, frame pointers', 'stack_20', 'frame_pointers', 'ns', LESS, 40, None,
+    Bar('native stack, 20 frames, frame pointers', 'stack_20', 'frame_pointers', 'ns', LESS, 40, UNWIND_20,
         ['unw_backtrace', 'backtrace'], ''),
-    Bar('native stack, 60 frames, frame pointers', 'stack_60', 'frame_pointers', 'ns', LESS, 180, None,
+    Bar('native stack, 60 frames, frame pointers', 'stack_60', 'frame_pointers', 'ns', LESS, 180, UNWIND_60,
         ['unw_backtrace', 'backtrace'], ''),
-    Bar('native stack, 20 frames, without', 'stack_20', 'without_frame_pointers', 'ns', LESS, 250, None,
+    Bar('native stack, 20 frames, without', 'stack_20', 'without_frame_pointers', 'ns', LESS, 250, UNWIND_20,
         [], ''),
-    Bar('native stack, 60 frames, without', 'stack_60', 'without_frame_pointers', 'ns', LESS, 600, None,
+    Bar('native stack, 60 frames, without', 'stack_60', 'without_frame_pointers', 'ns', LESS, 600, UNWIND_60,
         [], ''),
     Bar('NVTX, launches, allocations while idle: callbacks and calls of CUPTI', 'idle_callbacks', 'idle',
         'count', LESS, 0, None, ['after'], ''),
@@ -68,5 +72,5 @@ BARS = [
     Bar('step time of a replayed recording, with the agent relative to without', 'step_time',
         'with/without', 'ratio', LESS, 1.03, None, [], ''),
     Bar('the agent\'s estimate of a callback, relative to the outside measurement',
-        'callback_estimate', 'agent/outside', 'ratio', LESS, 1.34, None, [], ''),
+        'callback_estimate', 'agent/outside', 'ratio', WITHIN, (0.75, 1.33), None, [], ''),
 ]

@@ -9,7 +9,7 @@ import os
 import statistics
 import sys
 
-from bars import BARS, LESS
+from bars import BARS, LESS, WITHIN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -64,9 +64,19 @@ def holds(bar, run):
     value = run.value(bar.row, bar.variant)
     if value is None:
         return None
-    good = [v <= bar.limit if bar.compare == LESS else v >= bar.limit
-            for v in (value, paced(bar, run)) if v is not None]
-    return any(good)
+    return any(is_good(bar, v) for v in (value, paced(bar, run)) if v is not None)
+
+
+def is_good(bar, value):
+    if bar.compare == WITHIN:
+        return bar.limit[0] <= value <= bar.limit[1]
+    return value <= bar.limit if bar.compare == LESS else value >= bar.limit
+
+
+def limit_text(bar):
+    if bar.compare == WITHIN:
+        return '%s to %s %s' % (number(bar.limit[0]), number(bar.limit[1]), bar.unit)
+    return '%s %s %s' % ('≤' if bar.compare == LESS else '≥', number(bar.limit), bar.unit)
 
 
 def peers(bar, run):
@@ -93,8 +103,7 @@ def table(runs):
     heads += ['at the reference pace', 'peers and floor in the same run']
     lines = ['| ' + ' | '.join(heads) + ' |', '|' + '---|' * len(heads)]
     for bar in BARS:
-        cells = [bar.title, '%s %s %s' % ('≤' if bar.compare == LESS else '≥', number(bar.limit),
-                                          bar.unit)]
+        cells = [bar.title, limit_text(bar)]
         for run in runs:
             cells.append('%s %s' % (number(run.value(bar.row, bar.variant)), verdict(bar, run)))
         cells.append(' / '.join(number(paced(bar, r)) for r in runs) if bar.pace else '')
