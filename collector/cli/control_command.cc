@@ -118,6 +118,15 @@ std::optional<int> TakeRanks(const std::string& list, TargetRules* rules) {
   return std::nullopt;
 }
 
+// An option that a script gave with a variable of nothing must not count as left out.
+std::string EmptyOption(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (std::find(values.begin(), values.end(), "") != values.end()) return option->get_name();
+  }
+  return "";
+}
+
 // nullopt: go on with *command; else the status to exit with.
 std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* command) {
   const launch::SettingArgs taken = launch::TakeSettings(args, false);
@@ -148,11 +157,10 @@ std::optional<int> ParseCommand(const std::vector<std::string>& args, Command* c
   }
   if (const auto status = ParseArguments(&app, taken.rest)) return status;
   if (!taken.command.empty()) return FailUsage(command->verb + ": unexpected '--'");
+  if (const std::string name = EmptyOption(app); !name.empty())
+    return FailUsage(command->verb + ": " + name + " needs a value");
   if (app.count("--rank"))
     if (const auto status = TakeRanks(ranks, &rules)) return status;
-  if (command->verb == "start" && app.count("--steps") + app.count("--for") > 0 && steps.empty() &&
-      duration.empty())
-    return FailUsage("start: --steps and --for need a value");
   if (const auto status = TakeLength(steps, duration, no_wait, taken, command)) return status;
   if (const auto status = TakeCommonStep(at_step, timeout, command)) return status;
   return TakeCaptureOptions(taken, command);

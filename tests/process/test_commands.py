@@ -34,6 +34,12 @@ class Commands(AgentTest):
 
 
 class Start(Commands):
+    def test_an_option_given_nothing_is_not_one_left_out(self):
+        for option in ('--at-step', '--steps', '--for', '--timeout', '--rank', '--name', '--session'):
+            with self.subTest(option=option):
+                self.assertEqual(self.ask('start', '--all', option, '', status=2).stderr,
+                                 'stepagent: start: %s needs a value\n' % option)
+
     def test_a_required_kind_that_is_not_recorded_is_refused(self):
         process = self.serve()
         result = self.ask('start', str(process.pid), '--require', 'memory', '--for', '100ms', status=1)
