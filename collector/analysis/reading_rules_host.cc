@@ -133,8 +133,8 @@ std::optional<Reading> ProfilerCostOf(const Json& cost, const CallingThreads& th
       "Every figure of this window holds that cost, most of all where launches are many and short. "
       "Steps that differ by themselves, or a neighbour on the machine, change the ratio too.";
   r.next_check =
-      "Record with fewer --activities (kernel,nvtx) or --graph graph, and compare the steps' times "
-      "of both windows with diff.";
+      "Record with less (--activities kernel,nvtx; --graph graph; --stacks none), and compare the "
+      "steps' times of both windows with diff.";
   return r;
 }
 
