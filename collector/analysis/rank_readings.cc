@@ -196,6 +196,15 @@ void Waiting(const std::vector<RankSteps>& ranks, const Common& common,
                   : "Look at " + who + " first; this time shrinks with its own work."));
 }
 
+// A lag that stays as it was, among ranks that wait for nobody, is the order in which they started.
+bool MattersToOthers(const Common& common, const std::vector<int64_t>& late) {
+  const double worth = kTable[kWorthALook].value * double(common.wall_median);
+  const bool somebody_waits = std::any_of(
+      common.wait.begin(), common.wait.end(),
+      [&](const std::vector<int64_t>& waits) { return double(MedianOf(waits)) >= worth; });
+  return somebody_waits || double(late.back() - late.front()) >= worth * double(late.size() - 1);
+}
+
 // A rank that begins its steps after the others.
 void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* out) {
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -205,6 +214,7 @@ void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* 
     const bool is_last = double(times) >= kTable[kMostSteps].value * double(common.steps.size());
     if (!is_last || double(late - others) < kTable[kWorthALook].value * double(common.wall_median))
       continue;
+    if (!MattersToOthers(common, common.late[r])) continue;
     out->push_back(Reading(
         "late_begin", &ranks[r],
         fmt::format("{} begins its steps {} after the first rank, the others {}.",
@@ -212,8 +222,7 @@ void LateBegin(const std::vector<RankSteps>& ranks, const Common& common, Json* 
         {{"text", fmt::format("last to begin in {} of {} steps", times, common.steps.size())},
          {"late_ns", late},
          {"others_late_ns", others}},
-        "What it does between steps takes longer, or it fell behind before the window and nothing "
-        "in a step makes ranks wait for each other.",
+        "What it does between steps takes longer, and the others wait for it or leave it behind.",
         "Compare the ranges between its steps with another rank's; see whether the lag grows from "
         "step to step."));
   }

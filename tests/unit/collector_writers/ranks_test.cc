@@ -22,12 +22,13 @@ struct Rank {
   bool is_cut = false;   // no step of it is whole
   int64_t starts_at_ms = 0;
   std::string step_source = "nvtx:step";
+  int64_t between_ms = 100;  // from begin to begin
 };
 
 Json Summary(const Rank& r, uint64_t cycle = 0) {
   Json each = Json::array();
   int64_t at = r.begins_late_ms * kMs;
-  for (size_t i = 0; i < r.walls_ms.size(); ++i, at += 100 * kMs) {
+  for (size_t i = 0; i < r.walls_ms.size(); ++i, at += r.between_ms * kMs) {
     each.push_back({{"index", 3 + i},
                     {"process_index", 3 + i + static_cast<size_t>(r.armed_at)},
                     {"begin_ns", at},
@@ -247,8 +248,15 @@ TEST(Ranks, OnceInAWhileIsNoStraggler) {
 }
 
 TEST(Ranks, LateBeginsOnOneHostOnly) {
-  EXPECT_EQ(Ids(Compared({{0, {10, 10, 10}}, {1, {10, 10, 10}, 0, 4}})),
+  // Rank 0 waits for it in each step.
+  EXPECT_EQ(Ids(Compared({{0, {14, 14, 14}, 4}, {1, {10, 10, 10}, 0, 4}})),
+            (std::vector<std::string>{"waiting_for_others", "late_begin"}));
+  Rank falls_behind{1, {10, 10, 10}};
+  falls_behind.between_ms = 103;
+  EXPECT_EQ(Ids(Compared({{0, {10, 10, 10}}, falls_behind})),
             std::vector<std::string>{"late_begin"});
+  // Nobody waits, and the lag does not grow: they were started one after the other.
+  EXPECT_TRUE(Ids(Compared({{0, {10, 10, 10}}, {1, {10, 10, 10}, 0, 4}})).empty());
   const Json two_hosts = Compared({{0, {10, 10, 10}}, {1, {10, 10, 10}, 0, 4, "other"}});
   EXPECT_TRUE(Ids(two_hosts).empty());
   EXPECT_NE(RanksText(two_hosts, 8).find("hosts: h (rank 0); other (rank 1). Their clocks are not"),
