@@ -28,6 +28,14 @@ constexpr uint32_t kLastActivity = 8;  // batch.proto Activity
 constexpr uint32_t kLaunch = 4, kNvtx = 6;
 constexpr uint32_t kTopRanges = 10;
 
+// The session's clock ticks at a rate that was measured once: after an hour it may be milliseconds
+// off the wall clock, and ranks compared by it as far apart.
+void FillWallOffset(drain::CycleReportData* report) {
+  const HostClock::Sample now = HostClock::TakeSample(nullptr, nullptr);
+  report->wall_offset_ns = now.real_ns - now.host_ns - HostClock::base_unix_ns();
+  report->wall_error_ns = uint64_t{now.bracket_ns} / 2 + 1;
+}
+
 }  // namespace
 
 drain::CycleReportData PhaseController::MakeReport(const ClosingCycle& closing, uint64_t tail_ns,
@@ -76,6 +84,7 @@ drain::CycleReportData PhaseController::MakeReport(const ClosingCycle& closing, 
   report.truncated_names = core::NameTable::truncated();
   report.overlapping_steps = gate_->snapshot().overlapping;
   report.unmatched_ends = nvtx::counters().unmatched_ends;
+  FillWallOffset(&report);
   FillAllSteps(&report);
   report.top_ranges = TopRangeRows(kTopRanges);
   return report;

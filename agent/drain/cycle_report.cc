@@ -147,6 +147,8 @@ std::string EncodeCycleReport(const CycleReportData& data) {
   }
   PutUint(&report, tail_wait_ns, data.tail_wait_ns);
   PutUint(&report, launches_awaited_in_vain, data.launches_awaited_in_vain);
+  PutSigned(&report, wall_offset_ns, data.wall_offset_ns);
+  PutUint(&report, wall_error_ns, data.wall_error_ns);
   return bytes;
 }
 

@@ -40,6 +40,8 @@ struct CycleReportData {
   uint64_t overlapping_steps = 0, unmatched_ends = 0, truncated_names = 0, foreign_buffers = 0;
   std::vector<NameCountRow> top_ranges;
   uint64_t tail_wait_ns = 0, launches_awaited_in_vain = 0;
+  int64_t wall_offset_ns = 0;
+  uint64_t wall_error_ns = 0;  // 0: not told
 };
 // Leaves of `kept` (all rows that are kept) what is new since the last call, in report->all_steps: a
 // thousand cycles then cost a thousand times one.

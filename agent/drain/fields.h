@@ -74,9 +74,11 @@ namespace stepagent::drain::wire {
 #define STEPAGENT_FIELDS_Context(X) X(id, 1) X(device, 2) X(null_stream, 3)
 #define STEPAGENT_FIELDS_Stream(X) X(context, 1) X(id, 2) X(priority, 3) X(flag, 4)
 #define STEPAGENT_FIELDS_Note(X) X(cycle, 1) X(code, 2) X(text, 3)
-#define STEPAGENT_FIELDS_CycleReport(X) X(cycle, 1) X(gpu, 2) X(kinds, 3) X(cost, 4) \
-    X(all_steps, 5) X(overlapping_steps, 6) X(unmatched_ends, 7) X(truncated_names, 8) \
-    X(foreign_buffers, 9) X(top_ranges, 10) X(tail_wait_ns, 11) X(launches_awaited_in_vain, 12)
+#define STEPAGENT_FIELDS_CycleReport(X)                                                         \
+  X(cycle, 1)                                                                                   \
+  X(gpu, 2) X(kinds, 3) X(cost, 4) X(all_steps, 5) X(overlapping_steps, 6) X(unmatched_ends, 7) \
+      X(truncated_names, 8) X(foreign_buffers, 9) X(top_ranges, 10) X(tail_wait_ns, 11)         \
+          X(launches_awaited_in_vain, 12) X(wall_offset_ns, 13) X(wall_error_ns, 14)
 #define STEPAGENT_FIELDS_GpuStatus(X) X(status, 1) X(reason, 2) X(reason_code, 3) \
     X(driver_version, 4) X(cupti_version, 5) X(cupti_path, 6) X(cupti_choice, 7) X(graph_level, 8) \
     X(holder, 9) X(newer_cupti, 10)

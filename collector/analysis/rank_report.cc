@@ -297,6 +297,32 @@ std::vector<Ordered> InOrder(const RankGroup& group) {
   return members;
 }
 
+// How far apart the ranks' own clocks had come, by the wall clock of their host, and to what that
+// is known.
+struct ClockOffset {
+  Value offset_ns, error_ns;
+};
+
+// Brings the begins of one host's ranks to its wall clock, where each rank tells how far it is off.
+ClockOffset AlignClocks(const std::vector<Ordered>& members, std::vector<RankSteps>* ranks) {
+  std::vector<int64_t> offsets, errors;
+  for (const Ordered& member : members) {
+    const Json& clock = Member(*member.summary, "clock");
+    const Value offset = Number(clock, "wall_offset_ns"), error = Number(clock, "wall_error_ns");
+    if (!offset || !error) return {};
+    offsets.push_back(*offset), errors.push_back(*error);
+  }
+  for (size_t i = 0; i < ranks->size(); ++i) {
+    for (auto& [index, step] : (*ranks)[i].steps) {
+      if (step.begin_unix_ns) *step.begin_unix_ns += offsets[i];
+    }
+  }
+  const auto [least, most] = std::minmax_element(offsets.begin(), offsets.end());
+  const int64_t offset = *most - *least;
+  std::sort(errors.rbegin(), errors.rend());
+  return {offset, errors[0] + (errors.size() > 1 ? errors[1] : 0)};
+}
+
 Json Compare(const RankGroup& group) {
   Json rows = Json::array(), steps = Json::array();
   std::vector<RankSteps> ranks;
@@ -312,10 +338,11 @@ Json Compare(const RankGroup& group) {
   }
   NameRanks(&ranks);
   for (size_t i = 0; i < ranks.size(); ++i) rows.push_back(RankRow(*members[i].summary, ranks[i]));
+  const bool is_one_host = hosts.size() == 1;
+  const ClockOffset clocks = is_one_host ? AlignClocks(members, &ranks) : ClockOffset{};
   const std::vector<RankSteps> compared = Comparable(ranks);
   for (const uint64_t step : indexes) steps.push_back(StepRow(step, ranks, compared));
   const Json slowest = SlowestOf(steps, ranks);
-  const bool is_one_host = hosts.size() == 1;
   return {{"ranks", rows},
           {"slowest", slowest},
           {"steps", steps},
@@ -324,8 +351,10 @@ Json Compare(const RankGroup& group) {
           {"steps_not_compared", why_no_steps},
           {"hosts", hosts.size()},
           {"host_names", hosts},
-          // Nothing that is recorded tells one host's clock from another's.
-          {"clock_offset_ns", is_one_host ? Json(0) : Json(nullptr)},
+          // Taken out of begins and skews. Nothing that is recorded tells one host's clock from
+          // another's.
+          {"clock_offset_ns", Maybe(clocks.offset_ns)},
+          {"clock_error_ns", Maybe(clocks.error_ns)},
           {"not_compared", NotCompared(ranks, compared)},
           {"readings", RankReadings(compared, is_one_host)}};
 }

@@ -37,6 +37,11 @@ Json Window(const model::Cycle& c) {
           {"base_unix_ns", c.session.base_unix_ns}};
 }
 
+Json Clock(const model::Cycle& c) {
+  return {{"wall_offset_ns", c.wall_offset_ns ? Json(*c.wall_offset_ns) : Json(nullptr)},
+          {"wall_error_ns", c.wall_error_ns ? Json(*c.wall_error_ns) : Json(nullptr)}};
+}
+
 // Why a table is null, by the table's name.
 class Absences {
  public:
@@ -188,7 +193,8 @@ Json Summarize(const model::Cycle& cycle) {
                 {"graph_level", TextOrNull(cycle.gpu.graph_level)},
                 {"driver_version", VersionOrNull(cycle.gpu.driver_version)},
                 {"cupti_version", VersionOrNull(cycle.gpu.cupti_version)}}},
-              {"window", Window(cycle)}};
+              {"window", Window(cycle)},
+              {"clock", Clock(cycle)}};
   out["steps"] = StepTable(cycle, work);
   out["uncollected_steps"] = Uncollected(cycle);
   out["examples_per_second"] = ExamplesPerSecond(cycle, out.at("steps"));

@@ -66,9 +66,13 @@ int Dispatch(const std::string& command, int argc, char** argv) {
 
 // What could not be printed must not end as a success.
 int AfterOutput(int status) {
+  const int before = errno;
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  // Of a write that failed before, nothing has kept the errno.
+  // Of a write that failed before, errno may be of something else since.
+  const bool is_of_a_write =
+      before == ENOSPC || before == EDQUOT || before == EFBIG || before == EIO || before == EPIPE;
+  if (errno == 0 && is_of_a_write) errno = before;
   std::fprintf(stderr, "stepagent: the output could not be written whole: %s\n",
                errno == 0 ? "a write to standard output failed" : std::strerror(errno));
   return status == 0 ? 1 : status;

@@ -194,6 +194,10 @@ void FillCost(const v1::CycleReport& report, Cycle* cycle) {
 void FillReport(const v1::CycleReport& report, Cycle* cycle) {
   FillCost(report, cycle);
   cycle->overlapping_steps = report.overlapping_steps();
+  if (report.wall_error_ns() != 0) {
+    cycle->wall_offset_ns = report.wall_offset_ns();
+    cycle->wall_error_ns = report.wall_error_ns();
+  }
   for (const auto& top : report.top_ranges()) {
     cycle->top_ranges.push_back({top.name(), top.domain(), top.count(), top.registered()});
   }

@@ -312,6 +312,10 @@ struct Cycle {
   std::vector<NameCount> top_ranges;
   uint64_t overlapping_steps = 0;
   std::optional<uint64_t> device_residual_ns;
+  // The wall clock at the cycle's end less base_unix_ns and the session's clock; known to that
+  // error.
+  std::optional<int64_t> wall_offset_ns;
+  std::optional<uint64_t> wall_error_ns;
   std::vector<Note> notes;
 
   [[nodiscard]] std::string_view Text(StringId id) const {

@@ -77,6 +77,8 @@ void StepSlicer::CopyWhatIsSmall() {
   part_.top_ranges = whole_.top_ranges;
   part_.overlapping_steps = whole_.overlapping_steps;
   part_.device_residual_ns = whole_.device_residual_ns;
+  part_.wall_offset_ns = whole_.wall_offset_ns;
+  part_.wall_error_ns = whole_.wall_error_ns;
   part_.notes = whole_.notes;
 }
 

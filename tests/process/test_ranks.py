@@ -345,10 +345,15 @@ class Ranks(AgentTest):
         expected = [self.brute_force(c) for c in found]
         self.assertEqual([{k: row[k] for k in expected[0]} for row in compared['ranks']], expected)
         for step in compared['steps']:
-            at = [s['begin_ns'] + c.manifest['clock']['base_unix_ns'] for c in found
+            at = [s['begin_ns'] + clock['base_unix_ns'] + clock['wall_offset_ns']
+                  for c, clock in ((c, c.manifest['clock']) for c in found)
                   for s in c.manifest['steps'] if s['index'] == step['index']]
             self.assertEqual(step['begin_skew_ns'], max(at) - min(at))
             self.assertEqual(step['ranks'], 8)
+        offsets = [c.manifest['clock']['wall_offset_ns'] for c in found]
+        self.assertEqual(compared['clock_offset_ns'], max(offsets) - min(offsets))
+        errors = sorted(c.manifest['clock']['wall_error_ns'] for c in found)
+        self.assertEqual(compared['clock_error_ns'], sum(errors[-2:]))
         self.assertEqual(compared['slowest']['rank'], 5)
         named = [r['rank'] for r in compared['readings'] if r['id'] == 'straggler']
         self.assertEqual(named, [5])

@@ -23,6 +23,7 @@ struct Rank {
   int64_t starts_at_ms = 0;
   std::string step_source = "nvtx:step";
   int64_t between_ms = 100;  // from begin to begin
+  std::optional<int64_t> wall_offset_ms = std::nullopt;
 };
 
 Json Summary(const Rank& r, uint64_t cycle = 0) {
@@ -48,6 +49,9 @@ Json Summary(const Rank& r, uint64_t cycle = 0) {
             {"host", r.host}}},
           {"cycle", {{"index", cycle}}},
           {"window", {{"base_unix_ns", 1000 + r.starts_at_ms * kMs}, {"end_ns", at}}},
+          {"clock",
+           {{"wall_offset_ns", r.wall_offset_ms ? Json(*r.wall_offset_ms * kMs) : Json(nullptr)},
+            {"wall_error_ns", r.wall_offset_ms ? Json(50) : Json(nullptr)}}},
           {"steps",
            {{"count", r.walls_ms.size()},
             {"counted", r.walls_ms.size()},
@@ -245,6 +249,22 @@ TEST(Ranks, AllInCollectivesAlikeIsTransferRatherThanAStraggler) {
 
 TEST(Ranks, OnceInAWhileIsNoStraggler) {
   EXPECT_TRUE(Ids(Compared({{0, {10, 10, 10, 10}}, {1, {10, 10, 30, 9}}})).empty());
+}
+
+// An hour of a clock that is 5 ppm off: what looks like a skew of 18 ms is none.
+TEST(Ranks, ClocksThatCameApartAreNoSkew) {
+  Rank fast{1, {10, 10, 10}};
+  fast.begins_late_ms = 18, fast.wall_offset_ms = -18;
+  Rank right{0, {10, 10, 10}};
+  right.wall_offset_ms = 0;
+  const Json compared = Compared({right, fast});
+  EXPECT_EQ(compared.at("steps").at(0).at("begin_skew_ns"), 0);
+  EXPECT_EQ(compared.at("clock_offset_ns"), 18 * kMs);
+  EXPECT_EQ(compared.at("clock_error_ns"), 100);
+  right.wall_offset_ms.reset();  // an agent of before: then nobody's is used
+  const Json mixed = Compared({right, fast});
+  EXPECT_EQ(mixed.at("steps").at(0).at("begin_skew_ns"), 18 * kMs);
+  EXPECT_TRUE(mixed.at("clock_offset_ns").is_null());
 }
 
 TEST(Ranks, LateBeginsOnOneHostOnly) {
