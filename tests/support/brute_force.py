@@ -566,6 +566,11 @@ class BruteForce(IdleCheck):
         window = {'begin_ns': self.begin, 'end_ns': self.end, 'dur_ns': self.end - self.begin,
                   'base_unix_ns': self.raw.hello.clock.base_unix_ns}
         self.same_row('window', window, self.summary['window'])
+        clock = {'wall_offset_ns': self.raw.report.wall_offset_ns,
+                 'wall_error_ns': self.raw.report.wall_error_ns}
+        self.same_row('clock', clock, self.summary['clock'])
+        self.same_row('clock of the manifest', clock,
+                      {key: self.manifest['clock'][key] for key in clock})
         for check in (self.check_steps, self.check_devices, self.check_kernels, self.check_calls,
                       self.check_copies, self.check_ranges, self.check_idle, self.check_lanes,
                       self.check_threads, self.check_cost, self.check_readings):
@@ -574,7 +579,7 @@ class BruteForce(IdleCheck):
         known = {'schema', 'session', 'cycle', 'gpu', 'window', 'steps', 'uncollected_steps',
                  'examples_per_second', 'devices', 'idle', 'collective_rule', 'kernels', 'graph_launches',
                  'launches', 'calls', 'copies', 'sets', 'ranges', 'waits', 'streams', 'threads',
-                 'absent', 'set_aside', 'readings', 'readings_without_input', 'cost', 'losses',
+                 'absent', 'set_aside', 'readings', 'clock', 'readings_without_input', 'cost', 'losses',
                  'notes'}
         for key in set(self.summary) - known:
             self.problems.append('%s: nobody checks this part of the summary' % key)
