@@ -177,7 +177,8 @@ TEST_F(LaterStepsOfPipeline, GoIntoTheTableOfSteps) {
   const std::string text = ReadFile(Folder() + "/steps.csv");
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
   EXPECT_NE(text.find(",8,,910000,no,\n"), std::string::npos) << text;
-  for (const auto& file : ReadJson(Folder() + "/manifest.json").at("files")) {
+  const auto manifest = ReadJson(Folder() + "/manifest.json");
+  for (const auto& file : manifest.at("files")) {
     if (file.at("format") == "csv") {
       EXPECT_EQ(file.at("events"), 11);
     }

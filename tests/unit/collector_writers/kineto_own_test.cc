@@ -153,7 +153,8 @@ TEST(ForeignKineto, ModulesThatLoadAreSeenByTheirCalls) {
   const KinetoReadResult told = ReadText(folder, Foreign(row));
   EXPECT_TRUE(told.problems.empty());
   ASSERT_EQ(told.cycle.overheads.size(), 1U);
-  for (const Json& reading : Summarize(told.cycle).at("readings")) {
+  const Json summary = Summarize(told.cycle);
+  for (const Json& reading : summary.at("readings")) {
     if (reading.at("id") == "steps_not_steady") {
       EXPECT_EQ(reading.at("evidence").at("loading_ns"), 150'000);
     }
